@@ -1,0 +1,42 @@
+//! Configuration: from what a person wrote, in whatever place, to one typed [`Config`].
+//!
+//! ```text
+//! command line ─┐
+//! environment  ─┤
+//! .env         ─┼─► layers of (name, raw value, source) ─► one key table ─► Settings ─► Config
+//! TOML files   ─┤                                          (keys.rs)
+//! built-in     ─┘
+//! ```
+//!
+//! Every key stands once in [`keys::KEYS`] with its kind, default and meaning; parsing, "did you mean", `config
+//! show` and the reference in the docs are all read from that table, so they cannot disagree. Nothing stops at
+//! the first mistake: a person gets the whole list at once.
+
+mod env;
+mod file;
+pub mod keys;
+mod mistake;
+mod model;
+mod reference;
+mod settings;
+mod value;
+
+pub use env::{environment_layer, is_ours};
+pub use file::file_layer;
+pub use mistake::{Mistake, Mistakes};
+pub use model::{
+    Browser, BrowserConfig, Config, CustomConfig, Driver, HttpConfig, LogFormat, Transport, UpstreamConfig,
+};
+pub use reference::reference_markdown;
+pub use settings::{Layer, Raw, Setting, Settings, Source};
+pub use value::Value;
+
+/// Turns layers, lowest precedence first, into the configuration, or into every mistake found in them.
+pub fn load(layers: Vec<Layer>) -> Result<Config, Mistakes> {
+    let (settings, mut mistakes) = Settings::merge(layers);
+    let config = Config::build(settings, &mut mistakes);
+    if mistakes.is_empty() { Ok(config) } else { Err(Mistakes(mistakes)) }
+}
+
+#[cfg(test)]
+mod tests;

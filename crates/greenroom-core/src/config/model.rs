@@ -1,0 +1,306 @@
+//! The typed configuration that the rest of the program reads.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::mistake::Mistake;
+use super::settings::{Settings, place};
+use super::value::Value;
+
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub http: HttpConfig,
+    pub data_dir: Option<PathBuf>,
+    pub log: String,
+    pub log_format: LogFormat,
+    pub upstream: UpstreamConfig,
+    /// Every key with its source, for `config show`.
+    pub settings: Settings,
+}
+
+#[derive(Clone, Debug)]
+pub struct HttpConfig {
+    pub host: String,
+    pub port: u16,
+    pub public_url: Option<String>,
+    pub max_request_bytes: usize,
+    /// `None`: MCP sessions never expire.
+    pub mcp_session_idle: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Clone, Debug)]
+pub struct UpstreamConfig {
+    pub driver: Driver,
+    pub env: Vec<(String, String)>,
+    /// `None`: a call may take as long as it takes.
+    pub call_timeout: Option<Duration>,
+    pub start_timeout: Duration,
+    pub max_message_bytes: usize,
+    pub allow_unsafe_code: bool,
+}
+
+#[derive(Clone, Debug)]
+pub enum Driver {
+    Playwright(BrowserConfig),
+    Custom(CustomConfig),
+}
+
+#[derive(Clone, Debug)]
+pub struct CustomConfig {
+    pub transport: Transport,
+}
+
+#[derive(Clone, Debug)]
+pub enum Transport {
+    Stdio { program: String, args: Vec<String> },
+    Http { url: String },
+}
+
+#[derive(Clone, Debug)]
+pub struct BrowserConfig {
+    pub browser: Browser,
+    pub headless: bool,
+    pub executable_path: Option<PathBuf>,
+    /// `None`: whoever launches the browser decides, since it depends on who is running.
+    pub no_sandbox: Option<bool>,
+    pub viewport: Option<(u32, u32)>,
+    pub caps: Vec<String>,
+    pub timeout_action: Duration,
+    pub timeout_navigation: Duration,
+    pub timeout_settle: Duration,
+    pub ignore_https_errors: bool,
+    pub output_dir: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Browser {
+    Chromium,
+    Chrome,
+    Edge,
+    Firefox,
+    Webkit,
+}
+
+impl Browser {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Chromium => "chromium",
+            Self::Chrome => "chrome",
+            Self::Edge => "msedge",
+            Self::Firefox => "firefox",
+            Self::Webkit => "webkit",
+        }
+    }
+
+    fn named(name: &str) -> Self {
+        [Self::Chromium, Self::Chrome, Self::Edge, Self::Firefox, Self::Webkit]
+            .into_iter()
+            .find(|browser| browser.name() == name)
+            .expect("BROWSER is one of its choices")
+    }
+
+    /// Whether it is Chromium or built from it.
+    pub fn is_chromium(self) -> bool {
+        matches!(self, Self::Chromium | Self::Chrome | Self::Edge)
+    }
+}
+
+impl Config {
+    /// Reads the settings into types and checks what only shows when keys are seen together. Where a key has a
+    /// mistake of its own its default stands in, so that the checks can go on.
+    pub(super) fn build(settings: Settings, mistakes: &mut Vec<Mistake>) -> Self {
+        let read = Reader { settings: &settings };
+        let http = HttpConfig {
+            host: read.text("HTTP_HOST"),
+            port: u16::try_from(read.number("HTTP_PORT")).expect("HTTP_PORT is a port"),
+            public_url: read.optional_text("PUBLIC_URL"),
+            max_request_bytes: read.mebibytes("MAX_REQUEST_MB"),
+            mcp_session_idle: read.optional_duration("MCP_SESSION_IDLE"),
+        };
+        if !is_loopback(&http.host) {
+            mistakes.push(Mistake::new(
+                read.place("HTTP_HOST"),
+                format!(
+                    "`{}` can be reached from other machines, and anyone who reaches Greenroom can drive its \
+                     browsers",
+                    http.host
+                ),
+                "Listen on `127.0.0.1`, `::1` or `localhost`; put a reverse proxy that authenticates in front \
+                 for anything else.",
+            ));
+        }
+        let upstream = UpstreamConfig {
+            driver: read.driver(mistakes),
+            env: read.pairs("ENV"),
+            call_timeout: read.optional_duration("CALL_TIMEOUT"),
+            start_timeout: read.duration("START_TIMEOUT"),
+            max_message_bytes: read.mebibytes("MAX_MESSAGE_MB"),
+            allow_unsafe_code: read.bool("ALLOW_UNSAFE_CODE"),
+        };
+        let log_format = match read.text("LOG_FORMAT").as_str() {
+            "json" => LogFormat::Json,
+            _ => LogFormat::Text,
+        };
+        let (data_dir, log) = (read.path("DATA_DIR"), read.text("LOG"));
+        Self { http, data_dir, log, log_format, upstream, settings }
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost")
+        || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// Typed access to settings whose kinds the key table fixes.
+struct Reader<'a> {
+    settings: &'a Settings,
+}
+
+impl Reader<'_> {
+    fn value(&self, name: &str) -> Option<&Value> {
+        self.settings.get(name).value.as_ref()
+    }
+
+    fn place(&self, name: &str) -> String {
+        let setting = self.settings.get(name);
+        place(&setting.written, &setting.source)
+    }
+
+    fn optional_text(&self, name: &str) -> Option<String> {
+        match self.value(name)? {
+            Value::Text(text) => Some(text.clone()),
+            other => unreachable!("{name} is text, not {other:?}"),
+        }
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.optional_text(name).expect("the key has a default")
+    }
+
+    fn optional_bool(&self, name: &str) -> Option<bool> {
+        match self.value(name)? {
+            Value::Bool(truth) => Some(*truth),
+            other => unreachable!("{name} is a truth value, not {other:?}"),
+        }
+    }
+
+    fn bool(&self, name: &str) -> bool {
+        self.optional_bool(name).expect("the key has a default")
+    }
+
+    fn number(&self, name: &str) -> u64 {
+        match self.value(name) {
+            Some(Value::Number(number)) => *number,
+            other => unreachable!("{name} is a number with a default, not {other:?}"),
+        }
+    }
+
+    fn mebibytes(&self, name: &str) -> usize {
+        usize::try_from(self.number(name)).expect("its largest value fits") * 1024 * 1024
+    }
+
+    fn set_duration(&self, name: &str) -> Option<Duration> {
+        match self.value(name)? {
+            Value::Duration(duration) => Some(*duration),
+            other => unreachable!("{name} is a duration, not {other:?}"),
+        }
+    }
+
+    fn duration(&self, name: &str) -> Duration {
+        self.set_duration(name).expect("the key has a default")
+    }
+
+    /// For keys where 0 means "none".
+    fn optional_duration(&self, name: &str) -> Option<Duration> {
+        Some(self.duration(name)).filter(|duration| !duration.is_zero())
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        match self.value(name)? {
+            Value::Path(path) => Some(path.clone()),
+            other => unreachable!("{name} is a path, not {other:?}"),
+        }
+    }
+
+    fn list(&self, name: &str) -> Option<Vec<String>> {
+        match self.value(name)? {
+            Value::List(items) => Some(items.clone()),
+            other => unreachable!("{name} is a list, not {other:?}"),
+        }
+    }
+
+    fn pairs(&self, name: &str) -> Vec<(String, String)> {
+        match self.value(name) {
+            None => Vec::new(),
+            Some(Value::Pairs(pairs)) => pairs.clone(),
+            Some(other) => unreachable!("{name} is pairs, not {other:?}"),
+        }
+    }
+
+    fn viewport(&self) -> Option<(u32, u32)> {
+        match self.value("VIEWPORT_SIZE")? {
+            Value::Size { width, height } => Some((*width, *height)),
+            other => unreachable!("VIEWPORT_SIZE is a size, not {other:?}"),
+        }
+    }
+
+    fn driver(&self, mistakes: &mut Vec<Mistake>) -> Driver {
+        let command = self.list("UPSTREAM_COMMAND");
+        let url = self.optional_text("UPSTREAM_URL");
+        if self.text("DRIVER") != "custom" {
+            for (name, set) in [("UPSTREAM_COMMAND", command.is_some()), ("UPSTREAM_URL", url.is_some())] {
+                if set {
+                    mistakes.push(Mistake::new(
+                        self.place(name),
+                        "it is only used with DRIVER=custom, and the driver is `playwright`",
+                        "Set DRIVER=custom, or remove it.",
+                    ));
+                }
+            }
+            return Driver::Playwright(self.browser());
+        }
+        match (command, url) {
+            (Some(mut words), None) => {
+                let program = words.remove(0);
+                Driver::Custom(CustomConfig { transport: Transport::Stdio { program, args: words } })
+            }
+            (None, Some(url)) => Driver::Custom(CustomConfig { transport: Transport::Http { url } }),
+            (command, _) => {
+                let (problem, remedy) = if command.is_some() {
+                    ("both UPSTREAM_COMMAND and UPSTREAM_URL are set", "Remove one of them.")
+                } else {
+                    (
+                        "DRIVER=custom needs to know which server to drive",
+                        "Set UPSTREAM_COMMAND (a program that speaks MCP over stdio) or UPSTREAM_URL.",
+                    )
+                };
+                mistakes.push(Mistake::new(self.place("DRIVER"), problem, remedy));
+                Driver::Playwright(self.browser())
+            }
+        }
+    }
+
+    fn browser(&self) -> BrowserConfig {
+        let timeout = self.duration("TIMEOUT");
+        BrowserConfig {
+            browser: Browser::named(&self.text("BROWSER")),
+            headless: self.bool("HEADLESS"),
+            executable_path: self.path("EXECUTABLE_PATH"),
+            no_sandbox: self.optional_bool("NO_SANDBOX"),
+            viewport: self.viewport(),
+            caps: self.list("CAPS").unwrap_or_default(),
+            timeout_action: self.set_duration("TIMEOUT_ACTION").unwrap_or(timeout),
+            timeout_navigation: self.set_duration("TIMEOUT_NAVIGATION").unwrap_or(timeout),
+            timeout_settle: self.duration("TIMEOUT_SETTLE"),
+            ignore_https_errors: self.bool("IGNORE_HTTPS_ERRORS"),
+            output_dir: self.path("OUTPUT_DIR"),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! One call: what is asked, what comes back, and the handle in between.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use greenroom_upstream::LaunchError;
+use greenroom_upstream::rpc::{CallError, Progress};
+use serde_json::{Map, Value};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+pub struct CallRequest {
+    pub tool: String,
+    pub arguments: Map<String, Value>,
+    /// Where progress goes, if the caller wants it.
+    pub progress: Option<mpsc::Sender<Progress>>,
+}
+
+/// Why a call has no result. Every variant says what happened and what to do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum CallFailure {
+    #[error("Unknown tool: {name}{}", suggestion(nearest.as_deref()))]
+    UnknownTool { name: String, nearest: Option<String> },
+    #[error("The call was cancelled.")]
+    Cancelled,
+    #[error(
+        "The browser did not answer within {} (CALL_TIMEOUT). Its page was closed so that the next call works; \
+         navigate again, or raise CALL_TIMEOUT for calls that take longer.",
+        seconds(*limit)
+    )]
+    TimedOut { limit: Duration },
+    #[error(
+        "The browser was busy with another call for {} (CALL_TIMEOUT), so this one was not started. Try again, or \
+         cancel the other.",
+        seconds(*limit)
+    )]
+    NoTurn { limit: Duration },
+    #[error("The browser server could not be started: {}", chain(launch.as_ref()))]
+    Launch { launch: Arc<LaunchError> },
+    /// The upstream's own answer was an error, or there was none.
+    #[error(transparent)]
+    Upstream(CallError),
+    #[error("Greenroom is shutting down; the call was not run to its end.")]
+    ShuttingDown,
+}
+
+fn suggestion(nearest: Option<&str>) -> String {
+    nearest.map_or_else(
+        || ". `tools/list` names those that exist.".to_owned(),
+        |near| format!(". Did you mean `{near}`?"),
+    )
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{} s", duration.as_secs_f64())
+}
+
+/// An error with its causes, each once.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let message = error.to_string();
+        if !text.contains(&message) {
+            text.push_str(": ");
+            text.push_str(&message);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// A call under way. Dropping the handle leaves the call running; [`cancel`](Self::cancel) ends the waiting.
+pub struct CallHandle {
+    pub(crate) answer: oneshot::Receiver<Result<Bytes, CallFailure>>,
+    pub(crate) cancel: CancellationToken,
+}
+
+impl CallHandle {
+    pub fn cancel(&self) {
+        self.cancel.cancel();
+    }
+
+    /// The result's bytes, exactly as the upstream sent them.
+    pub async fn outcome(&mut self) -> Result<Bytes, CallFailure> {
+        (&mut self.answer).await.unwrap_or(Err(CallFailure::ShuttingDown))
+    }
+}

@@ -1,0 +1,294 @@
+//! The engine's handle and the pipeline that every call goes through.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use greenroom_upstream::driver::{AfterInterrupt, Overlap};
+use greenroom_upstream::rpc::{CallError, Notice, Pending};
+use greenroom_upstream::{Driver, LaunchError, Upstream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::call::{CallFailure, CallHandle, CallRequest};
+use crate::slot::{Acquired, Slot};
+use crate::tools::{ToolBook, ToolList};
+
+/// How long a browser has to come to rest after its context was closed under a call, before it is given up.
+const AFTER_RESET: Duration = Duration::from_secs(10);
+
+/// How long calls in flight have to finish when we are asked to stop.
+const DRAIN: Duration = Duration::from_secs(5);
+
+pub struct EngineConfig {
+    /// Deadline for a call, waiting for its turn included.
+    pub call_timeout: Option<Duration>,
+    /// Where lists of tools are kept across starts.
+    pub cache_dir: PathBuf,
+}
+
+#[derive(Clone)]
+pub struct Engine(Arc<Shared>);
+
+struct Shared {
+    driver: Arc<dyn Driver>,
+    slot: Slot,
+    tools: ToolBook,
+    call_timeout: Option<Duration>,
+    /// One permit where calls take turns; tokio's semaphore serves in order of arrival.
+    turns: Option<Arc<Semaphore>>,
+    calls: TaskTracker,
+    stopping: CancellationToken,
+}
+
+impl Engine {
+    pub fn new(driver: Arc<dyn Driver>, config: EngineConfig) -> Self {
+        let turns = match driver.overlap() {
+            Overlap::InTurn => Some(Arc::new(Semaphore::new(1))),
+            Overlap::Beside => None,
+        };
+        Self(Arc::new(Shared {
+            slot: Slot::new(Arc::clone(&driver)),
+            tools: ToolBook::open(&config.cache_dir, driver.as_ref()),
+            driver,
+            call_timeout: config.call_timeout,
+            turns,
+            calls: TaskTracker::new(),
+            stopping: CancellationToken::new(),
+        }))
+    }
+
+    /// The tools that can be called. Starts the upstream only when there is no other way to know.
+    pub async fn tools(&self) -> Result<Arc<ToolList>, Arc<LaunchError>> {
+        if let Some(list) = self.0.tools.current() {
+            return Ok(list);
+        }
+        self.0.upstream().await?;
+        // A launch always leaves a list, be it an empty one.
+        Ok(self.0.tools.current().unwrap_or_else(|| Arc::new(ToolList::new(Vec::new(), self.0.driver.as_ref()))))
+    }
+
+    /// The list that is known without asking anybody.
+    pub fn known_tools(&self) -> Option<Arc<ToolList>> {
+        self.0.tools.current()
+    }
+
+    /// Changes when the list of tools does.
+    pub fn watch_tools(&self) -> watch::Receiver<Option<Arc<ToolList>>> {
+        self.0.tools.subscribe()
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.0.stopping.is_cancelled()
+    }
+
+    /// Starts a call. It runs to its end whatever becomes of the handle.
+    pub fn call(&self, request: CallRequest) -> CallHandle {
+        let (reply, answer) = oneshot::channel();
+        let cancel = CancellationToken::new();
+        let handle = CallHandle { answer, cancel: cancel.clone() };
+        let call = Running { engine: Arc::clone(&self.0), cancel, reply: Some(reply) };
+        self.0.calls.spawn(call.run(request));
+        handle
+    }
+
+    /// Refuses new calls, lets those in flight finish for a while, then ends the upstream.
+    pub async fn shutdown(&self) {
+        self.0.stopping.cancel();
+        self.0.calls.close();
+        if timeout(DRAIN, self.0.calls.wait()).await.is_err() {
+            tracing::warn!(calls = self.0.calls.len(), "calls in flight were cut off");
+        }
+        if let Some(upstream) = self.0.slot.take().await {
+            upstream.close().await;
+        }
+    }
+}
+
+impl Shared {
+    /// The live upstream; launches one when there is none, with its tools listed.
+    async fn upstream(self: &Arc<Self>) -> Result<Arc<Upstream>, Arc<LaunchError>> {
+        let Acquired { upstream, is_new } = self.slot.acquire().await?;
+        if is_new {
+            tokio::spawn(Arc::clone(self).attend(Arc::clone(&upstream), upstream.notices()));
+            // With a list at hand the call need not wait for the fresh one.
+            if self.tools.current().is_none() {
+                self.list_tools(&upstream).await;
+            }
+        }
+        Ok(upstream)
+    }
+
+    /// Looks after an upstream until it ends: its list of tools, and its end.
+    async fn attend(self: Arc<Self>, upstream: Arc<Upstream>, mut notices: tokio::sync::broadcast::Receiver<Notice>) {
+        let ended = upstream.ended();
+        tokio::pin!(ended);
+        self.list_tools(&upstream).await;
+        loop {
+            tokio::select! {
+                ended = &mut ended => {
+                    if !self.stopping.is_cancelled() {
+                        tracing::warn!(reason = %ended, "the upstream has gone; the next call starts another");
+                    }
+                    self.slot.forget(&upstream).await;
+                    return;
+                }
+                notice = notices.recv() => match notice {
+                    // Missed some: asking again covers them all.
+                    Ok(Notice::ToolsChanged) | Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {
+                        self.list_tools(&upstream).await;
+                    }
+                    Err(tokio::sync::broadcast::error::RecvError::Closed) => {}
+                },
+            }
+        }
+    }
+
+    async fn list_tools(&self, upstream: &Upstream) {
+        match upstream.list_tools().await {
+            Ok(raw) => self.tools.update(raw, self.driver.as_ref()),
+            Err(CallError::Ended(_)) => {}
+            Err(error) => tracing::warn!(%error, "the upstream did not list its tools"),
+        }
+    }
+}
+
+/// A call's task.
+struct Running {
+    engine: Arc<Shared>,
+    cancel: CancellationToken,
+    reply: Option<oneshot::Sender<Result<Bytes, CallFailure>>>,
+}
+
+impl Running {
+    /// The caller is free from here on; the task may have tidying to do.
+    fn answer(&mut self, outcome: Result<Bytes, CallFailure>) {
+        if let Some(reply) = self.reply.take() {
+            let _ = reply.send(outcome);
+        }
+    }
+
+    async fn run(mut self, request: CallRequest) {
+        let deadline = self.engine.call_timeout.map(|limit| Instant::now() + limit);
+        match self.prepare(&request, deadline).await {
+            Ok((upstream, turn)) => {
+                self.perform(request, &upstream, deadline).await;
+                drop(turn);
+            }
+            Err(failure) => self.answer(Err(failure)),
+        }
+    }
+
+    /// Everything before the upstream is asked: nothing has happened yet, so all of it can simply be dropped.
+    async fn prepare(
+        &self,
+        request: &CallRequest,
+        deadline: Option<Instant>,
+    ) -> Result<(Arc<Upstream>, Option<OwnedSemaphorePermit>), CallFailure> {
+        let engine = &self.engine;
+        let limit = engine.call_timeout.unwrap_or_default();
+        let ready = async {
+            engine.check_tool(&request.tool)?;
+            let turn = match &engine.turns {
+                Some(turns) => {
+                    let turn = before(deadline, Arc::clone(turns).acquire_owned())
+                        .await
+                        .ok_or(CallFailure::NoTurn { limit })?;
+                    Some(turn.expect("the semaphore is never closed"))
+                }
+                None => None,
+            };
+            let upstream = before(deadline, engine.upstream())
+                .await
+                .ok_or(CallFailure::TimedOut { limit })?
+                .map_err(|launch| CallFailure::Launch { launch })?;
+            // Where no list was known before, it is now.
+            engine.check_tool(&request.tool)?;
+            Ok((upstream, turn))
+        };
+        tokio::select! {
+            biased;
+            () = engine.stopping.cancelled() => Err(CallFailure::ShuttingDown),
+            () = self.cancel.cancelled() => Err(CallFailure::Cancelled),
+            ready = ready => ready,
+        }
+    }
+
+    async fn perform(&mut self, mut request: CallRequest, upstream: &Arc<Upstream>, deadline: Option<Instant>) {
+        if let Some(list) = self.engine.tools.current()
+            && let Some(tool) = list.find(&request.tool)
+        {
+            tool.strip(&mut request.arguments);
+        }
+        let mut pending = match upstream.call(&request.tool, &request.arguments, request.progress) {
+            Ok(pending) => pending,
+            Err(ended) => return self.answer(Err(CallFailure::Upstream(ended.into()))),
+        };
+        tokio::select! {
+            answer = before(deadline, &mut pending) => match answer {
+                Some(answer) => self.answer(answer.map_err(CallFailure::Upstream)),
+                None => self.overdue(pending, upstream).await,
+            },
+            () = self.cancel.cancelled() => {
+                self.answer(Err(CallFailure::Cancelled));
+                self.wind_down(pending, upstream, deadline).await;
+            }
+        }
+    }
+
+    /// The caller has left. The browser is handed on only when it is done with what it was asked.
+    async fn wind_down(&mut self, mut pending: Pending, upstream: &Arc<Upstream>, deadline: Option<Instant>) {
+        match before(deadline, upstream.interrupt(pending.id())).await {
+            Some(AfterInterrupt::Silent) => {}
+            Some(AfterInterrupt::Answers) => {
+                if before(deadline, &mut pending).await.is_none() {
+                    self.overdue(pending, upstream).await;
+                }
+            }
+            None => self.overdue(pending, upstream).await,
+        }
+    }
+
+    /// No answer in time: the page is given up, and if even that does not free the browser, the upstream is.
+    async fn overdue(&mut self, mut pending: Pending, upstream: &Arc<Upstream>) {
+        let limit = self.engine.call_timeout.unwrap_or_default();
+        self.answer(Err(CallFailure::TimedOut { limit }));
+        if self.engine.turns.is_none() {
+            upstream.interrupt(pending.id()).await;
+            return;
+        }
+        let rest = async {
+            upstream.reset().await;
+            let _ = (&mut pending).await;
+        };
+        if timeout(AFTER_RESET, rest).await.is_err() {
+            tracing::warn!("the browser did not come to rest after its page was closed; it is started anew");
+            self.engine.slot.forget(upstream).await;
+            upstream.close().await;
+        }
+    }
+}
+
+impl Shared {
+    /// Nothing is started for a tool that is known not to exist.
+    fn check_tool(&self, name: &str) -> Result<(), CallFailure> {
+        match self.tools.current() {
+            Some(list) if list.find(name).is_none() => Err(CallFailure::UnknownTool {
+                name: name.to_owned(),
+                nearest: list.nearest(name).map(str::to_owned),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// `None` when the deadline came first.
+async fn before<T>(deadline: Option<Instant>, future: impl Future<Output = T>) -> Option<T> {
+    match deadline {
+        Some(deadline) => timeout_at(deadline, future).await.ok(),
+        None => Some(future.await),
+    }
+}

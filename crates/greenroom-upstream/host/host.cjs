@@ -1,0 +1,349 @@
+// @ts-check
+'use strict';
+
+// The host: one Node process, one browser, any number of isolated contexts, each with an MCP connection of its
+// own. Greenroom talks to it through one socket (PROTOCOL.md beside this file). The script only adapts; every
+// decision is made by Greenroom.
+//
+// No promise may float here: an unhandled rejection anywhere in this process shows up as an error in every
+// connection. Whatever is started without being awaited ends in `quietly`.
+
+const net = require('node:net');
+
+const KIND_CONTROL = 1;
+const KIND_MCP = 2;
+const HEADER_BYTES = 9;
+const CLOSE_LIMIT_MS = 4000;
+
+/** @typedef {{kind: number, context: number, payload: Buffer}} Frame */
+
+/** Cuts a byte stream into frames: u32 length of what follows, u8 kind, u32 context, payload. */
+class FrameReader {
+  constructor() {
+    /** @type {Buffer[]} */
+    this._chunks = [];
+    this._size = 0;
+  }
+
+  /**
+   * @param {Buffer} chunk
+   * @returns {Frame[]} the frames that are complete now
+   */
+  push(chunk) {
+    this._chunks.push(chunk);
+    this._size += chunk.length;
+    const frames = [];
+    for (;;) {
+      if (this._size < HEADER_BYTES)
+        return frames;
+      const head = this._chunks[0].length >= HEADER_BYTES ? this._chunks[0] : this._join();
+      const total = 4 + head.readUInt32BE(0);
+      if (this._size < total)
+        return frames;
+      const bytes = this._join();
+      frames.push({ kind: bytes[4], context: bytes.readUInt32BE(5), payload: bytes.subarray(HEADER_BYTES, total) });
+      this._chunks = [bytes.subarray(total)];
+      this._size = bytes.length - total;
+    }
+  }
+
+  _join() {
+    const joined = this._chunks.length === 1 ? this._chunks[0] : Buffer.concat(this._chunks);
+    this._chunks = [joined];
+    return joined;
+  }
+}
+
+/**
+ * @param {number} kind
+ * @param {number} context
+ * @param {unknown} message
+ * @returns {Buffer}
+ */
+function encodeFrame(kind, context, message) {
+  const text = JSON.stringify(message);
+  const length = Buffer.byteLength(text);
+  const frame = Buffer.allocUnsafe(HEADER_BYTES + length);
+  frame.writeUInt32BE(HEADER_BYTES - 4 + length, 0);
+  frame[4] = kind;
+  frame.writeUInt32BE(context, 5);
+  frame.write(text, HEADER_BYTES);
+  return frame;
+}
+
+/**
+ * Ends a promise that nobody awaits.
+ * @param {Promise<unknown>} promise
+ * @param {string} what
+ */
+function quietly(promise, what) {
+  promise.catch(error => console.error(`${what}: ${messageOf(error)}`));
+}
+
+/** @param {unknown} error */
+function messageOf(error) {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/**
+ * @param {Promise<unknown>} promise
+ * @param {number} ms
+ */
+function atMost(promise, ms) {
+  /** @type {NodeJS.Timeout | undefined} */
+  let timer;
+  const limit = new Promise(resolve => { timer = setTimeout(resolve, ms); });
+  return Promise.race([promise, limit]).finally(() => clearTimeout(timer));
+}
+
+/** One isolated browser context and the MCP connection that drives it. */
+class Seat {
+  /**
+   * @param {Host} host
+   * @param {number} id
+   * @param {any} options Playwright's options for a new context
+   */
+  constructor(host, id, options) {
+    this._host = host;
+    this._id = id;
+    this._options = options;
+    /** @type {any} the open browser context, if there is one */
+    this._context = undefined;
+    /** @type {any} */
+    this._server = undefined;
+    /** Requests whose answer is held back until the context is closed. @type {Set<unknown>} */
+    this._closing = new Set();
+    /** What the MCP server reads from and writes to. */
+    this.transport = {
+      /** @type {((message: any) => void) | undefined} */
+      onmessage: undefined,
+      /** @type {(() => void) | undefined} */
+      onclose: undefined,
+      start: async () => {},
+      /** @param {any} message */
+      send: message => this._send(message),
+      close: async () => { this.transport.onclose?.(); },
+    };
+  }
+
+  async connect() {
+    this._server = await this._host.createConnection(this._host.mcpConfig, () => this._newContext());
+    await this._server.connect(this.transport);
+  }
+
+  async _newContext() {
+    const browser = await this._host.browser();
+    // A context that a crashed page left half open would otherwise stay until the browser goes.
+    await this.reset();
+    const context = await browser.newContext(this._options);
+    context.once('close', () => {
+      if (this._context === context)
+        this._context = undefined;
+    });
+    this._context = context;
+    return context;
+  }
+
+  /** @param {any} message */
+  receive(message) {
+    if (message.method === 'tools/call' && message.params?.name === 'browser_close')
+      this._closing.add(message.id);
+    this.transport.onmessage?.(message);
+  }
+
+  /** @param {any} message */
+  async _send(message) {
+    // After `browser_close` the connection is broken until its context is really closed, so the answer waits.
+    if (message.id !== undefined && message.method === undefined && this._closing.delete(message.id))
+      await this.reset();
+    this._host.send(KIND_MCP, this._id, message);
+  }
+
+  /** Closes the browser context; the connection stays, and its next call makes a new one. */
+  async reset() {
+    const context = this._context;
+    this._context = undefined;
+    if (context)
+      await context.close().catch(() => {});
+  }
+
+  /** Ends the navigations under way, without touching what else the pages do. */
+  async stopLoading() {
+    const pages = this._context?.pages() ?? [];
+    await Promise.all(pages.map(async (/** @type {any} */ page) => {
+      const session = await this._context.newCDPSession(page);
+      await session.send('Page.stopLoading');
+      await session.detach();
+    }));
+  }
+
+  async close() {
+    await this.reset();
+    await this._server?.close();
+  }
+}
+
+class Host {
+  /** @param {import('node:stream').Duplex} socket */
+  constructor(socket) {
+    this._socket = socket;
+    /** @type {Map<number, Seat>} */
+    this._seats = new Map();
+    /** @type {Promise<any> | undefined} */
+    this._browser = undefined;
+    this._ending = false;
+    this._launch = { type: 'chromium', options: {} };
+    /** @type {any} handed to every connection */
+    this.mcpConfig = {};
+    /** @type {(config: any, getter: () => Promise<any>) => Promise<any>} */
+    this.createConnection = () => Promise.reject(new Error('the host was not started'));
+    /** @type {any} */
+    this._playwright = undefined;
+  }
+
+  run() {
+    const reader = new FrameReader();
+    this._socket.on('data', chunk => {
+      for (const frame of reader.push(/** @type {Buffer} */ (chunk)))
+        this._receive(frame);
+    });
+    // Greenroom is gone or wants us gone: either way nothing is left to do here.
+    this._socket.on('close', () => quietly(this.exit(), 'exit'));
+    this._socket.on('error', () => {});
+  }
+
+  /**
+   * @param {number} kind
+   * @param {number} context
+   * @param {unknown} message
+   */
+  send(kind, context, message) {
+    if (!this._socket.destroyed)
+      this._socket.write(encodeFrame(kind, context, message));
+  }
+
+  /** @param {Frame} frame */
+  _receive(frame) {
+    const message = JSON.parse(frame.payload.toString());
+    if (frame.kind === KIND_MCP)
+      this._seats.get(frame.context)?.receive(message);
+    else if (frame.kind === KIND_CONTROL)
+      quietly(this._control(frame.context, message), message.op);
+  }
+
+  /**
+   * @param {number} context
+   * @param {{id: number, op: string, [argument: string]: any}} request
+   */
+  async _control(context, request) {
+    /** @type {any} */
+    let reply;
+    try {
+      reply = { id: request.id, ok: await this._perform(context, request) ?? null };
+    } catch (error) {
+      reply = { id: request.id, error: messageOf(error) };
+    }
+    this.send(KIND_CONTROL, context, reply);
+  }
+
+  /**
+   * @param {number} context
+   * @param {{op: string, [argument: string]: any}} request
+   */
+  async _perform(context, request) {
+    switch (request.op) {
+      case 'start':
+        return this._start(request);
+      case 'open': {
+        const seat = new Seat(this, context, request.options);
+        this._seats.set(context, seat);
+        return seat.connect();
+      }
+      case 'stop_loading':
+        return this._seat(context).stopLoading();
+      case 'reset':
+        return this._seat(context).reset();
+      case 'close': {
+        const seat = this._seat(context);
+        this._seats.delete(context);
+        return seat.close();
+      }
+      case 'probe':
+        return this._probe();
+      case 'exit':
+        return this.exit();
+      default:
+        throw new Error(`unknown operation ${request.op}`);
+    }
+  }
+
+  /** @param {{[argument: string]: any}} request */
+  _start(request) {
+    this._playwright = require('playwright');
+    this.createConnection = require('@playwright/mcp').createConnection;
+    this._launch = request.launch;
+    this.mcpConfig = request.mcp;
+    return { node: process.version, mcp: require('@playwright/mcp/package.json').version };
+  }
+
+  /** @param {number} context */
+  _seat(context) {
+    const seat = this._seats.get(context);
+    if (!seat)
+      throw new Error(`context ${context} is not open`);
+    return seat;
+  }
+
+  /** The browser; launched by the first who asks. A launch that failed is tried again by the next. */
+  browser() {
+    this._browser ??= this._launchBrowser().catch(error => {
+      this._browser = undefined;
+      throw error;
+    });
+    return this._browser;
+  }
+
+  async _launchBrowser() {
+    const options = { ...this._launch.options, handleSIGINT: false, handleSIGTERM: false, handleSIGHUP: false };
+    const browser = await this._playwright[this._launch.type].launch(options);
+    browser.once('disconnected', () => {
+      this._browser = undefined;
+      this.send(KIND_CONTROL, 0, { event: 'browser_gone' });
+    });
+    this.send(KIND_CONTROL, 0, { event: 'browser_launched', version: browser.version() });
+    return browser;
+  }
+
+  /** A round trip to the browser itself: MCP's ping is answered by Node even when the browser hangs. */
+  async _probe() {
+    if (!this._browser)
+      return { browser: false };
+    const browser = await this._browser;
+    if (this._launch.type === 'chromium') {
+      const session = await browser.newBrowserCDPSession();
+      await session.send('Browser.getVersion');
+      await session.detach();
+    }
+    return { browser: true };
+  }
+
+  async exit() {
+    if (this._ending)
+      return;
+    this._ending = true;
+    if (this._browser)
+      await atMost(this._browser.then(browser => browser.close()).catch(() => {}), CLOSE_LIMIT_MS);
+    this._socket.destroy();
+    process.exit(0);
+  }
+}
+
+module.exports = { FrameReader, Host, Seat, encodeFrame, KIND_CONTROL, KIND_MCP };
+
+if (require.main === module) {
+  // Every connection adds a listener for rejections; Node would warn from the eleventh on.
+  process.setMaxListeners(0);
+  const host = new Host(new net.Socket({ fd: 0, readable: true, writable: true }));
+  process.on('SIGTERM', () => quietly(host.exit(), 'exit'));
+  host.run();
+}

@@ -1,0 +1,180 @@
+//! Drivers: what Greenroom knows about each kind of browser MCP server, behind one face.
+
+mod custom;
+mod playwright;
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tokio::sync::{broadcast, mpsc};
+
+use crate::host::{ContextId, Host, HostError};
+use crate::install::InstallError;
+use crate::process::{Process, SpawnError};
+use crate::rpc::{CallError, Ended, Notice, Peer, Pending, Progress, ServerInfo};
+
+pub use custom::CustomDriver;
+pub use playwright::{PlaywrightDriver, PlaywrightSetup};
+
+/// How one kind of server is launched and treated.
+pub trait Driver: Send + Sync + 'static {
+    /// What people call it.
+    fn name(&self) -> &str;
+
+    /// Starts a server and shakes hands with it.
+    fn launch(&self) -> BoxFuture<'_, Result<Upstream, LaunchError>>;
+
+    /// Whether calls may run beside one another on one upstream. A page has one state: there they take turns.
+    fn overlap(&self) -> Overlap;
+
+    /// Names the tool list that a launch would give, where that is known without launching: the same name always
+    /// means the same list, so it can be kept across starts.
+    fn tool_list_name(&self) -> Option<String>;
+
+    /// Whether a tool is shown to agents at all.
+    fn offers(&self, tool: &str) -> bool;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overlap {
+    InTurn,
+    Beside,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    #[error(transparent)]
+    Install(#[from] InstallError),
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    #[error(transparent)]
+    Host(#[from] HostError),
+    #[error("{what} did not answer `initialize`")]
+    Handshake {
+        what: String,
+        #[source]
+        source: CallError,
+    },
+    #[error(
+        "{what} did not answer `initialize` within {} ms (START_TIMEOUT){}",
+        limit.as_millis(),
+        shown(last_output)
+    )]
+    TooSlow { what: String, limit: Duration, last_output: Vec<String> },
+    #[error("the folder {} could not be made", path.display())]
+    Folder {
+        path: std::path::PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+fn shown(last_output: &[String]) -> String {
+    if last_output.is_empty() {
+        String::new()
+    } else {
+        format!("; its last output was:\n{}", last_output.join("\n"))
+    }
+}
+
+/// One live connection to a browser MCP server. Dropping it ends the process behind it, if there is one.
+pub struct Upstream {
+    peer: Peer,
+    info: ServerInfo,
+    behind: Behind,
+}
+
+/// What stands behind the connection, and so what can be done beside MCP.
+enum Behind {
+    Host { host: Host, context: ContextId },
+    Process(Process),
+    Remote,
+}
+
+impl Upstream {
+    pub fn info(&self) -> &ServerInfo {
+        &self.info
+    }
+
+    pub fn pid(&self) -> Option<u32> {
+        match &self.behind {
+            Behind::Host { host, .. } => Some(host.pid()),
+            Behind::Process(process) => Some(process.pid()),
+            Behind::Remote => None,
+        }
+    }
+
+    pub async fn list_tools(&self) -> Result<Vec<Box<RawValue>>, CallError> {
+        self.peer.list_tools().await
+    }
+
+    pub fn call(
+        &self,
+        tool: &str,
+        arguments: &impl Serialize,
+        progress: Option<mpsc::Sender<Progress>>,
+    ) -> Result<Pending, Ended> {
+        self.peer.call_tool(tool, arguments, progress)
+    }
+
+    pub fn notices(&self) -> broadcast::Receiver<Notice> {
+        self.peer.notices()
+    }
+
+    pub fn ended(&self) -> impl Future<Output = Ended> + Send + use<> {
+        self.peer.ended()
+    }
+
+    /// Nobody waits for this call any more: stops what can be stopped without harm. Says whether an answer is
+    /// still to be expected, in which case the browser is busy until it has come.
+    pub async fn interrupt(&self, call: u64) -> AfterInterrupt {
+        match &self.behind {
+            Behind::Host { host, context } => {
+                // MCP's own cancellation would leave the page in the middle of things (and get no answer).
+                if let Err(error) = host.stop_loading(*context).await {
+                    tracing::debug!(%error, "loading could not be stopped");
+                }
+                AfterInterrupt::Answers
+            }
+            Behind::Process(_) | Behind::Remote => {
+                self.peer.cancel(call, "the caller cancelled the request");
+                AfterInterrupt::Silent
+            }
+        }
+    }
+
+    /// A call did not end in time: makes the browser usable again, at the price of its pages.
+    pub async fn reset(&self) {
+        if let Behind::Host { host, context } = &self.behind
+            && let Err(error) = host.reset(*context).await
+        {
+            tracing::warn!(%error, "the browser context could not be closed");
+        }
+    }
+
+    /// Ends it in order: asked first, then the harder ways.
+    pub async fn close(&self) {
+        match &self.behind {
+            Behind::Host { host, .. } => host.exit().await,
+            Behind::Process(process) => {
+                self.peer.close();
+                process.end(Duration::from_secs(2)).await;
+            }
+            Behind::Remote => {
+                self.peer.close();
+                let _ = tokio::time::timeout(Duration::from_secs(2), self.ended()).await;
+            }
+        }
+    }
+}
+
+/// What follows an interrupted call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterInterrupt {
+    /// The server will answer, and is busy until then.
+    Answers,
+    /// The server was told and owes no answer.
+    Silent,
+}

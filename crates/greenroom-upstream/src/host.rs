@@ -1,0 +1,299 @@
+//! The tunnel into the host: our Node script around `@playwright/mcp` (`host/PROTOCOL.md`).
+
+use std::collections::HashMap;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::process::Command;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::process::{self, Output, Process, SpawnError, Watch};
+use crate::rpc::{Ended, IdScanner, Outgoing, Peer};
+
+/// The script itself. It is written beside the installed packages, so that it finds them.
+pub const SCRIPT: &str = include_str!("../host/host.cjs");
+
+const KIND_CONTROL: u8 = 1;
+const KIND_MCP: u8 = 2;
+/// Kind and context; the length counts them.
+const PREFIX_BYTES: usize = 5;
+
+/// How long the host has to close its browser when asked to exit.
+const EXIT_GRACE: Duration = Duration::from_secs(5);
+
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    #[error("a socket pair for the browser host could not be made")]
+    Socket(#[source] std::io::Error),
+    /// The host answered that it could not.
+    #[error("{0}")]
+    Refused(String),
+    #[error(transparent)]
+    Ended(#[from] Ended),
+}
+
+/// A running host. Dropping it kills the process, and with it the browser.
+pub struct Host {
+    shared: Arc<Shared>,
+    process: Process,
+}
+
+struct Shared {
+    outgoing: mpsc::UnboundedSender<Bytes>,
+    next_request: AtomicU64,
+    next_context: AtomicU32,
+    state: Mutex<State>,
+}
+
+enum State {
+    Running { requests: HashMap<u64, oneshot::Sender<Result<Box<RawValue>, HostError>>>, contexts: HashMap<u32, Peer> },
+    Ended(Ended),
+}
+
+impl Host {
+    /// Starts Node with the script. `start` is given to the host as its first request.
+    pub async fn start(mut command: Command, script: &Path, start: Value) -> Result<Self, HostError> {
+        let (ours, theirs) = StdUnixStream::pair().map_err(HostError::Socket)?;
+        ours.set_nonblocking(true).map_err(HostError::Socket)?;
+        let ours = UnixStream::from_std(ours).map_err(HostError::Socket)?;
+        command.arg(script);
+        let stdin = Stdio::from(std::os::fd::OwnedFd::from(theirs));
+        let process = process::spawn(command, Some(stdin), Output::Logged).await?.process;
+
+        let (reading, writing) = ours.into_split();
+        let (outgoing, queue) = mpsc::unbounded_channel();
+        let state = Mutex::new(State::Running { requests: HashMap::new(), contexts: HashMap::new() });
+        let shared = Arc::new(Shared {
+            outgoing,
+            next_request: AtomicU64::new(1),
+            next_context: AtomicU32::new(1),
+            state,
+        });
+        tokio::spawn(write_frames(writing, queue));
+        tokio::spawn(read_frames(reading, Arc::downgrade(&shared), process.watch()));
+        let host = Self { shared, process };
+        let versions = host.request(0, "start", start).await?;
+        tracing::debug!(pid = host.pid(), versions = versions.get(), "browser host is up");
+        Ok(host)
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Opens a context with an MCP connection of its own. The browser itself is launched by its first call.
+    pub async fn open(
+        &self,
+        options: Value,
+        roots: Vec<String>,
+        message_limit: usize,
+    ) -> Result<(ContextId, Peer), HostError> {
+        let id = self.shared.next_context.fetch_add(1, Ordering::Relaxed);
+        let link = Tunnel { context: id, outgoing: self.shared.outgoing.clone() };
+        let peer = Peer::new(roots, message_limit, |_| Box::new(link));
+        match &mut *self.shared.state() {
+            State::Running { contexts, .. } => contexts.insert(id, peer.clone()),
+            State::Ended(ended) => return Err(ended.clone().into()),
+        };
+        self.request(id, "open", json!({ "options": options })).await?;
+        Ok((ContextId(id), peer))
+    }
+
+    /// Ends the navigations under way in a context.
+    pub async fn stop_loading(&self, context: ContextId) -> Result<(), HostError> {
+        self.request(context.0, "stop_loading", json!({})).await.map(drop)
+    }
+
+    /// Closes a context's pages; its connection stays and its next call begins with a new context.
+    pub async fn reset(&self, context: ContextId) -> Result<(), HostError> {
+        self.request(context.0, "reset", json!({})).await.map(drop)
+    }
+
+    /// A round trip to the browser. `false`: none is running, so there is nothing to be ill.
+    pub async fn probe(&self) -> Result<bool, HostError> {
+        #[derive(Deserialize)]
+        struct Probe {
+            browser: bool,
+        }
+        let answer = self.request(0, "probe", json!({})).await?;
+        serde_json::from_str::<Probe>(answer.get())
+            .map(|probe| probe.browser)
+            .map_err(|error| HostError::Refused(error.to_string()))
+    }
+
+    /// Asks the host to close its browser and go; ends it the hard way when it does not.
+    pub async fn exit(&self) {
+        let id = self.shared.next_request.fetch_add(1, Ordering::Relaxed);
+        self.shared.send(0, &json!({ "id": id, "op": "exit" }));
+        self.process.end(EXIT_GRACE).await;
+    }
+
+    async fn request(&self, context: u32, op: &str, mut arguments: Value) -> Result<Box<RawValue>, HostError> {
+        let id = self.shared.next_request.fetch_add(1, Ordering::Relaxed);
+        arguments["id"] = id.into();
+        arguments["op"] = op.into();
+        let (reply, answer) = oneshot::channel();
+        match &mut *self.shared.state() {
+            State::Running { requests, .. } => requests.insert(id, reply),
+            State::Ended(ended) => return Err(ended.clone().into()),
+        };
+        self.shared.send(context, &arguments);
+        answer.await.unwrap_or_else(|_| Err(Ended::because("the browser host has gone").into()))
+    }
+}
+
+/// One context of one host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ContextId(u32);
+
+impl Shared {
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn send(&self, context: u32, control: &Value) {
+        let payload = serde_json::to_vec(control).expect("control messages are plain JSON");
+        let _ = self.outgoing.send(frame(KIND_CONTROL, context, &payload));
+    }
+
+    fn control(&self, payload: &[u8]) {
+        #[derive(Deserialize)]
+        struct Control<'a> {
+            id: Option<u64>,
+            #[serde(borrow, default)]
+            ok: Option<&'a RawValue>,
+            error: Option<String>,
+            event: Option<String>,
+            version: Option<String>,
+        }
+        let Ok(control) = serde_json::from_slice::<Control<'_>>(payload) else {
+            tracing::warn!("the browser host sent a control message that cannot be read; ignored");
+            return;
+        };
+        if let Some(event) = control.event {
+            tracing::info!(event, version = control.version, "browser host");
+            return;
+        }
+        let waiting = match &mut *self.state() {
+            State::Running { requests, .. } => control.id.and_then(|id| requests.remove(&id)),
+            State::Ended(_) => None,
+        };
+        if let Some(waiting) = waiting {
+            let null = || RawValue::from_string("null".to_owned()).expect("null is JSON");
+            let _ = waiting.send(match control.error {
+                Some(error) => Err(HostError::Refused(error)),
+                None => Ok(control.ok.map_or_else(null, ToOwned::to_owned)),
+            });
+        }
+    }
+
+    fn peer(&self, context: u32) -> Option<Peer> {
+        match &*self.state() {
+            State::Running { contexts, .. } => contexts.get(&context).cloned(),
+            State::Ended(_) => None,
+        }
+    }
+
+    fn end(&self, ended: &Ended) {
+        let before = std::mem::replace(&mut *self.state(), State::Ended(ended.clone()));
+        if let State::Running { requests, contexts } = before {
+            for reply in requests.into_values() {
+                let _ = reply.send(Err(ended.clone().into()));
+            }
+            for peer in contexts.into_values() {
+                peer.end(ended.clone());
+            }
+        }
+    }
+}
+
+struct Tunnel {
+    context: u32,
+    outgoing: mpsc::UnboundedSender<Bytes>,
+}
+
+impl Outgoing for Tunnel {
+    fn send(&self, _id: Option<u64>, message: Bytes) {
+        let _ = self.outgoing.send(frame(KIND_MCP, self.context, &message));
+    }
+
+    fn close(&self) {
+        let close = serde_json::to_vec(&json!({ "id": 0, "op": "close" })).expect("plain JSON");
+        let _ = self.outgoing.send(frame(KIND_CONTROL, self.context, &close));
+    }
+}
+
+fn frame(kind: u8, context: u32, payload: &[u8]) -> Bytes {
+    let mut frame = BytesMut::with_capacity(4 + PREFIX_BYTES + payload.len());
+    frame.put_u32(u32::try_from(PREFIX_BYTES + payload.len()).expect("requests are limited far below 4 GiB"));
+    frame.put_u8(kind);
+    frame.put_u32(context);
+    frame.put_slice(payload);
+    frame.freeze()
+}
+
+async fn write_frames(mut writing: OwnedWriteHalf, mut queue: mpsc::UnboundedReceiver<Bytes>) {
+    while let Some(frame) = queue.recv().await {
+        if writing.write_all(&frame).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read_frames(reading: OwnedReadHalf, shared: Weak<Shared>, process: Watch) {
+    let mut reading = BufReader::with_capacity(64 * 1024, reading);
+    // Whatever ends the reading ends the host: a tunnel that lost its place cannot be trusted again.
+    while let Ok(()) = read_frame(&mut reading, &shared).await {}
+    let ended = process.obituary("the browser host (node)").await;
+    if let Some(shared) = shared.upgrade() {
+        shared.end(&ended);
+    }
+}
+
+async fn read_frame(reading: &mut BufReader<OwnedReadHalf>, shared: &Weak<Shared>) -> std::io::Result<()> {
+    let length = reading.read_u32().await? as usize;
+    let kind = reading.read_u8().await?;
+    let context = reading.read_u32().await?;
+    let Some(mut rest) = length.checked_sub(PREFIX_BYTES) else {
+        return Err(std::io::Error::other("a frame shorter than its prefix"));
+    };
+    let gone = || std::io::Error::other("nobody listens any more");
+    let peer = shared.upgrade().ok_or_else(gone)?.peer(context);
+    if let Some(peer) = &peer
+        && kind == KIND_MCP
+        && rest > peer.message_limit()
+    {
+        let mut scanner = IdScanner::default();
+        let mut chunk = vec![0; 64 * 1024];
+        while rest > 0 {
+            let part = chunk.len().min(rest);
+            reading.read_exact(&mut chunk[..part]).await?;
+            scanner.feed(&chunk[..part]);
+            rest -= part;
+        }
+        peer.oversized(scanner.id());
+        return Ok(());
+    }
+    let mut payload = BytesMut::zeroed(rest);
+    reading.read_exact(&mut payload).await?;
+    match (kind, peer) {
+        (KIND_CONTROL, _) => shared.upgrade().ok_or_else(gone)?.control(&payload),
+        (KIND_MCP, Some(peer)) => peer.incoming(&payload.freeze()),
+        // A context that has just been closed, or a kind of a newer script.
+        _ => tracing::debug!(kind, context, "a frame for nobody"),
+    }
+    Ok(())
+}

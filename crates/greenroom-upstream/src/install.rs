@@ -1,0 +1,195 @@
+//! Getting what a browser needs onto the machine: the pinned server through npm, and a browser.
+//!
+//! Installing is idempotent and safe to run twice at once: a file lock is held, what is there is looked at again
+//! under the lock, and a folder appears under its final name only when it is complete.
+
+mod browser;
+mod machine;
+mod packages;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+
+use greenroom_core::config::BrowserConfig;
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::process::Command;
+use tokio::sync::OnceCell;
+
+pub use machine::Machine;
+pub use packages::LOCK_FILE;
+
+/// What the driver starts from.
+#[derive(Clone, Debug)]
+pub struct Installed {
+    pub node: PathBuf,
+    pub host_script: PathBuf,
+    pub browser: PathBuf,
+}
+
+/// What happens during an installation, for whoever shows it.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Another process is installing; we wait for it.
+    Waiting,
+    Begun(String),
+    /// A line that a tool printed meanwhile.
+    Output(String),
+    Done,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    #[error(
+        "Node.js was not found. Install version 20 or newer, for example with `apt-get install nodejs npm`, and \
+         make sure that `node` is on the PATH"
+    )]
+    NodeMissing,
+    #[error("Node.js {found} is too old: version 20 or newer is needed. Update it; `node --version` shows what runs")]
+    NodeTooOld { found: String },
+    #[error("npm was not found, and it is needed to fetch the browser server. Run `apt-get install npm`")]
+    NpmMissing,
+    #[error("{what} is not installed, and `--no-install` forbids installing it. Run `greenroom install`")]
+    Forbidden { what: String },
+    #[error("`{command}` failed; run it by hand to see why{}", detail(output))]
+    CommandFailed { command: String, output: Vec<String> },
+    #[error("no {browser} was found on this machine, and none could be installed. {}{}", advice, detail(output))]
+    NoBrowser { browser: String, advice: String, output: Vec<String> },
+    #[error("EXECUTABLE_PATH names {}, and there is no program there. Correct it, or remove it to have a browser found", path.display())]
+    NoSuchExecutable { path: PathBuf },
+    #[error("{} cannot be written. Make it writable, or choose another folder with `--data-dir`", path.display())]
+    Folder {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+fn detail(output: &[String]) -> String {
+    if output.is_empty() { String::new() } else { format!("; it printed:\n{}", output.join("\n")) }
+}
+
+fn folder(path: &Path) -> impl FnOnce(std::io::Error) -> InstallError + use<> {
+    let path = path.to_owned();
+    move |source| InstallError::Folder { path, source }
+}
+
+type Report = Arc<dyn Fn(Step) + Send + Sync>;
+
+/// Installs into one data folder.
+#[derive(Clone)]
+pub struct Installer {
+    data_dir: PathBuf,
+    machine: Machine,
+    may_install: bool,
+    report: Report,
+    /// What the first success found. A browser that vanishes later shows when it is launched.
+    found: Arc<OnceCell<Installed>>,
+}
+
+impl Installer {
+    pub fn new(
+        data_dir: PathBuf,
+        machine: Machine,
+        may_install: bool,
+        report: impl Fn(Step) + Send + Sync + 'static,
+    ) -> Self {
+        Self { data_dir, machine, may_install, report: Arc::new(report), found: Arc::default() }
+    }
+
+    /// Finds everything that is needed, and installs what is missing.
+    pub async fn ensure(&self, browser: &BrowserConfig) -> Result<Installed, InstallError> {
+        self.found.get_or_try_init(|| self.find_or_install(browser)).await.cloned()
+    }
+
+    async fn find_or_install(&self, browser: &BrowserConfig) -> Result<Installed, InstallError> {
+        let node = self.machine.program("node").ok_or(InstallError::NodeMissing)?;
+        let packages = packages::folder(&self.data_dir);
+        // The usual case: everything is there, and no lock is needed to see that.
+        if packages::is_complete(&packages)
+            && let Some(browser) = browser::find(&self.machine, browser)?
+        {
+            let host_script = packages::host_script(&packages)?;
+            return Ok(Installed { node, host_script, browser });
+        }
+        let _lock = self.lock().await?;
+        if !packages::is_complete(&packages) {
+            self.check_node(&node).await?;
+            self.permit("the browser server (@playwright/mcp)")?;
+            packages::install(self, &packages).await?;
+        }
+        let browser = match browser::find(&self.machine, browser)? {
+            Some(path) => path,
+            None => {
+                self.permit(&format!("a browser ({})", browser.browser.name()))?;
+                browser::install(self, browser, &node, &packages).await?
+            }
+        };
+        let host_script = packages::host_script(&packages)?;
+        Ok(Installed { node, host_script, browser })
+    }
+
+    fn permit(&self, what: &str) -> Result<(), InstallError> {
+        if self.may_install { Ok(()) } else { Err(InstallError::Forbidden { what: what.to_owned() }) }
+    }
+
+    async fn lock(&self) -> Result<File, InstallError> {
+        std::fs::create_dir_all(&self.data_dir).map_err(folder(&self.data_dir))?;
+        let path = self.data_dir.join("install.lock");
+        let file = File::options().create(true).append(true).open(&path).map_err(folder(&path))?;
+        if file.try_lock().is_ok() {
+            return Ok(file);
+        }
+        (self.report)(Step::Waiting);
+        let locked = tokio::task::spawn_blocking(move || file.lock().map(|()| file)).await;
+        locked.expect("locking does not panic").map_err(folder(&path))
+    }
+
+    async fn check_node(&self, node: &Path) -> Result<(), InstallError> {
+        let output = self.machine.command(node).arg("--version").output().await;
+        let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+        let found = text.map_err(|_| InstallError::NodeMissing)?;
+        let major = found.trim_start_matches('v').split('.').next().and_then(|major| major.parse::<u32>().ok());
+        if major.is_some_and(|major| major >= 20) { Ok(()) } else { Err(InstallError::NodeTooOld { found }) }
+    }
+
+    /// Runs a tool, showing what it prints; gives back its last lines when it fails.
+    async fn run(&self, begun: &str, mut command: Command) -> Result<(), Vec<String>> {
+        (self.report)(Step::Begun(begun.to_owned()));
+        let outcome = self.run_quietly(&mut command).await;
+        (self.report)(Step::Done);
+        outcome
+    }
+
+    async fn run_quietly(&self, command: &mut Command) -> Result<(), Vec<String>> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().map_err(|error| vec![error.to_string()])?;
+        let stdout = child.stdout.take().expect("it is piped");
+        let stderr = child.stderr.take().expect("it is piped");
+        let (out, err, status) =
+            tokio::join!(self.pass_on(stdout), self.pass_on(stderr), child.wait());
+        match status {
+            Ok(status) if status.success() => Ok(()),
+            Ok(_) => Err(if err.is_empty() { out } else { err }),
+            Err(error) => Err(vec![error.to_string()]),
+        }
+    }
+
+    async fn pass_on(&self, stream: impl AsyncRead + Unpin) -> Vec<String> {
+        let mut lines = BufReader::new(stream).lines();
+        let mut last = Vec::new();
+        while let Ok(Some(line)) = lines.next_line().await {
+            let line = line.trim_end().to_owned();
+            if line.is_empty() {
+                continue;
+            }
+            (self.report)(Step::Output(line.clone()));
+            if last.len() == 8 {
+                last.remove(0);
+            }
+            last.push(line);
+        }
+        last
+    }
+}
