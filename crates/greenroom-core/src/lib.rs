@@ -2,3 +2,6 @@
 //! passed in, and what should happen is returned. That is what makes it cheap to test from every side.
 
 pub mod config;
+mod id_scanner;
+
+pub use id_scanner::IdScanner;

@@ -45,7 +45,7 @@ struct Shared {
 }
 
 impl Engine {
-    pub fn new(driver: Arc<dyn Driver>, config: EngineConfig) -> Self {
+    pub fn new(driver: Arc<dyn Driver>, config: &EngineConfig) -> Self {
         let turns = match driver.overlap() {
             Overlap::InTurn => Some(Arc::new(Semaphore::new(1))),
             Overlap::Beside => None,
@@ -68,7 +68,11 @@ impl Engine {
         }
         self.0.upstream().await?;
         // A launch always leaves a list, be it an empty one.
-        Ok(self.0.tools.current().unwrap_or_else(|| Arc::new(ToolList::new(Vec::new(), self.0.driver.as_ref()))))
+        Ok(self
+            .0
+            .tools
+            .current()
+            .unwrap_or_else(|| Arc::new(ToolList::new(Vec::new(), self.0.driver.as_ref()))))
     }
 
     /// The list that is known without asking anybody.
@@ -123,7 +127,11 @@ impl Shared {
     }
 
     /// Looks after an upstream until it ends: its list of tools, and its end.
-    async fn attend(self: Arc<Self>, upstream: Arc<Upstream>, mut notices: tokio::sync::broadcast::Receiver<Notice>) {
+    async fn attend(
+        self: Arc<Self>,
+        upstream: Arc<Upstream>,
+        mut notices: tokio::sync::broadcast::Receiver<Notice>,
+    ) {
         let ended = upstream.ended();
         tokio::pin!(ended);
         self.list_tools(&upstream).await;
@@ -217,7 +225,12 @@ impl Running {
         }
     }
 
-    async fn perform(&mut self, mut request: CallRequest, upstream: &Arc<Upstream>, deadline: Option<Instant>) {
+    async fn perform(
+        &mut self,
+        mut request: CallRequest,
+        upstream: &Arc<Upstream>,
+        deadline: Option<Instant>,
+    ) {
         if let Some(list) = self.engine.tools.current()
             && let Some(tool) = list.find(&request.tool)
         {

@@ -37,7 +37,9 @@ impl ToolEntry {
             additional_properties: Value,
         }
         let shape: Shape = serde_json::from_str(raw.get())
-            .inspect_err(|error| tracing::warn!(%error, "the upstream lists a tool that cannot be read; left out"))
+            .inspect_err(
+                |error| tracing::warn!(%error, "the upstream lists a tool that cannot be read; left out"),
+            )
             .ok()?;
         let closed = shape.input_schema.additional_properties == Value::Bool(false);
         let names = shape.input_schema.properties.into_iter().map(|(name, _)| name);

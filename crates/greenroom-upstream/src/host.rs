@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use greenroom_core::IdScanner;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -19,7 +20,7 @@ use tokio::process::Command;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::process::{self, Output, Process, SpawnError, Watch};
-use crate::rpc::{Ended, IdScanner, Outgoing, Peer};
+use crate::rpc::{Ended, Outgoing, Peer};
 
 /// The script itself. It is written beside the installed packages, so that it finds them.
 pub const SCRIPT: &str = include_str!("../host/host.cjs");
@@ -59,7 +60,10 @@ struct Shared {
 }
 
 enum State {
-    Running { requests: HashMap<u64, oneshot::Sender<Result<Box<RawValue>, HostError>>>, contexts: HashMap<u32, Peer> },
+    Running {
+        requests: HashMap<u64, oneshot::Sender<Result<Box<RawValue>, HostError>>>,
+        contexts: HashMap<u32, Peer>,
+    },
     Ended(Ended),
 }
 
@@ -141,7 +145,12 @@ impl Host {
         self.process.end(EXIT_GRACE).await;
     }
 
-    async fn request(&self, context: u32, op: &str, mut arguments: Value) -> Result<Box<RawValue>, HostError> {
+    async fn request(
+        &self,
+        context: u32,
+        op: &str,
+        mut arguments: Value,
+    ) -> Result<Box<RawValue>, HostError> {
         let id = self.shared.next_request.fetch_add(1, Ordering::Relaxed);
         arguments["id"] = id.into();
         arguments["op"] = op.into();
@@ -284,7 +293,7 @@ async fn read_frame(reading: &mut BufReader<OwnedReadHalf>, shared: &Weak<Shared
             scanner.feed(&chunk[..part]);
             rest -= part;
         }
-        peer.oversized(scanner.id());
+        peer.oversized(scanner.number());
         return Ok(());
     }
     let mut payload = BytesMut::zeroed(rest);

@@ -46,7 +46,9 @@ pub enum InstallError {
          make sure that `node` is on the PATH"
     )]
     NodeMissing,
-    #[error("Node.js {found} is too old: version 20 or newer is needed. Update it; `node --version` shows what runs")]
+    #[error(
+        "Node.js {found} is too old: version 20 or newer is needed. Update it; `node --version` shows what runs"
+    )]
     NodeTooOld { found: String },
     #[error("npm was not found, and it is needed to fetch the browser server. Run `apt-get install npm`")]
     NpmMissing,
@@ -54,7 +56,11 @@ pub enum InstallError {
     Forbidden { what: String },
     #[error("`{command}` failed; run it by hand to see why{}", detail(output))]
     CommandFailed { command: String, output: Vec<String> },
-    #[error("no {browser} was found on this machine, and none could be installed. {}{}", advice, detail(output))]
+    #[error(
+        "no {browser} was found on this machine, and none could be installed. {}{}",
+        advice,
+        detail(output)
+    )]
     NoBrowser { browser: String, advice: String, output: Vec<String> },
     #[error("EXECUTABLE_PATH names {}, and there is no program there. Correct it, or remove it to have a browser found", path.display())]
     NoSuchExecutable { path: PathBuf },
@@ -150,7 +156,8 @@ impl Installer {
         let output = self.machine.command(node).arg("--version").output().await;
         let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
         let found = text.map_err(|_| InstallError::NodeMissing)?;
-        let major = found.trim_start_matches('v').split('.').next().and_then(|major| major.parse::<u32>().ok());
+        let major =
+            found.trim_start_matches('v').split('.').next().and_then(|major| major.parse::<u32>().ok());
         if major.is_some_and(|major| major >= 20) { Ok(()) } else { Err(InstallError::NodeTooOld { found }) }
     }
 
@@ -167,8 +174,7 @@ impl Installer {
         let mut child = command.spawn().map_err(|error| vec![error.to_string()])?;
         let stdout = child.stdout.take().expect("it is piped");
         let stderr = child.stderr.take().expect("it is piped");
-        let (out, err, status) =
-            tokio::join!(self.pass_on(stdout), self.pass_on(stderr), child.wait());
+        let (out, err, status) = tokio::join!(self.pass_on(stdout), self.pass_on(stderr), child.wait());
         match status {
             Ok(status) if status.success() => Ok(()),
             Ok(_) => Err(if err.is_empty() { out } else { err }),

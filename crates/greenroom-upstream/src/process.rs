@@ -70,7 +70,11 @@ pub struct Spawned {
 }
 
 /// Starts the command. Its standard input is a pipe unless `stdin` is given.
-pub async fn spawn(mut command: Command, stdin: Option<Stdio>, output: Output) -> Result<Spawned, SpawnError> {
+pub async fn spawn(
+    mut command: Command,
+    stdin: Option<Stdio>,
+    output: Output,
+) -> Result<Spawned, SpawnError> {
     let program = command.as_std().get_program().to_string_lossy().into_owned();
     command
         .stdin(stdin.unwrap_or_else(Stdio::piped))
@@ -197,7 +201,8 @@ impl Watch {
             Ok(Some(status)) => match (status.code(), status.signal()) {
                 (Some(code), _) => format!("{what} exited with code {code}"),
                 (None, Some(signal)) => {
-                    let name = Signal::try_from(signal).map_or_else(|_| signal.to_string(), |s| s.to_string());
+                    let name =
+                        Signal::try_from(signal).map_or_else(|_| signal.to_string(), |s| s.to_string());
                     format!("{what} was ended by {name}")
                 }
                 (None, None) => format!("{what} has gone"),

@@ -16,10 +16,8 @@ mod http;
 mod line;
 mod message;
 mod peer;
-mod scan;
 mod sse;
 
 pub use http::connect_http;
 pub use line::connect_lines;
 pub use peer::{CallError, Ended, Notice, Outgoing, Peer, Pending, Progress, ServerInfo, WeakPeer};
-pub(crate) use scan::IdScanner;

@@ -1,1 +1,22 @@
-fn main(){}
+//! Greenroom's command line. `run.rs` is where the parts are put together.
+
+mod cli;
+mod config_files;
+mod config_show;
+mod exit;
+mod install_view;
+mod logging;
+mod run;
+mod signals;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    match run::run(&cli) {
+        Ok(code) => code,
+        Err(error) => exit::report(&error),
+    }
+}

@@ -13,7 +13,8 @@ pub fn file_layer(source: Source, text: &str) -> Layer {
         Ok(tables) => tables,
         Err(error) => {
             let problem = format!("it is not valid TOML: {}", error.message());
-            let line = error.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
+            let line =
+                error.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
             layer.mistakes.push(Mistake::new(
                 format!("line {line} of {}", layer.source),
                 problem,

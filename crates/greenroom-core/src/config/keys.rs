@@ -61,12 +61,18 @@ const fn server(name: &'static str, kind: Kind, default: Option<&'static str>, m
     Key { name, group: Group::Server, kind, default, trust: Trust::Anyone, meaning }
 }
 
-const fn browser(name: &'static str, kind: Kind, default: Option<&'static str>, meaning: &'static str) -> Key {
+const fn browser(
+    name: &'static str,
+    kind: Kind,
+    default: Option<&'static str>,
+    meaning: &'static str,
+) -> Key {
     Key { name, group: Group::Browser, kind, default, trust: Trust::Anyone, meaning }
 }
 
-const fn operator(key: Key) -> Key {
-    Key { trust: Trust::Operator, ..key }
+const fn operator(mut key: Key) -> Key {
+    key.trust = Trust::Operator;
+    key
 }
 
 pub static KEYS: &[Key] = &[
@@ -89,7 +95,12 @@ pub static KEYS: &[Key] = &[
         None,
         "The address people use when Greenroom stands behind a reverse proxy; its Host and Origin are then accepted too.",
     ),
-    server("MAX_REQUEST_MB", Kind::Count { min: 1, max: 1024 }, Some("16"), "Largest request accepted, in MiB."),
+    server(
+        "MAX_REQUEST_MB",
+        Kind::Count { min: 1, max: 1024 },
+        Some("16"),
+        "Largest request accepted, in MiB.",
+    ),
     server(
         "MCP_SESSION_IDLE",
         Kind::Millis,

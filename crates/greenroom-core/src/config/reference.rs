@@ -17,7 +17,8 @@ pub fn reference_markdown() -> String {
                 Trust::Operator => " *Not read from files in the working directory.*",
             };
             let default = key.default.map_or_else(|| "not set".to_owned(), |text| format!("`{text}`"));
-            let _ = writeln!(out, "| `{}` | {} | {default} | {}{note} |", key.name, kind(key.kind), key.meaning);
+            let _ =
+                writeln!(out, "| `{}` | {} | {default} | {}{note} |", key.name, kind(key.kind), key.meaning);
         }
         out.push('\n');
     }

@@ -6,7 +6,10 @@ use rstest::rstest;
 use super::{Browser, Config, Driver, Layer, Source, Transport, environment_layer, file_layer, load};
 
 fn env(pairs: &[(&str, &str)]) -> Layer {
-    environment_layer(Source::Environment, pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())))
+    environment_layer(
+        Source::Environment,
+        pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())),
+    )
 }
 
 fn dot_env(pairs: &[(&str, &str)]) -> Layer {
@@ -98,7 +101,8 @@ fn all_mistakes_are_reported_at_once_with_their_remedy() {
 
 #[test]
 fn a_file_that_merely_lies_around_cannot_name_a_program() {
-    let hostile = "[defaults]\nexecutable_path = \"./evil\"\nenv = { NODE_OPTIONS = \"--require ./evil.js\" }";
+    let hostile =
+        "[defaults]\nexecutable_path = \"./evil\"\nenv = { NODE_OPTIONS = \"--require ./evil.js\" }";
     assert_eq!(mistakes(vec![file(false, hostile)]).len(), 2);
     assert_eq!(mistakes(vec![dot_env(&[("GREENROOM_EXECUTABLE_PATH", "./evil")])]).len(), 1);
     let config = loaded(vec![file(true, hostile)]);

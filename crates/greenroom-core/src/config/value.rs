@@ -10,7 +10,10 @@ use super::settings::Raw;
 pub enum Kind {
     Bool,
     Port,
-    Count { min: u64, max: u64 },
+    Count {
+        min: u64,
+        max: u64,
+    },
     Millis,
     Text,
     Path,
@@ -119,7 +122,8 @@ impl Kind {
                 }
             }
             Self::Size => {
-                let side = |side: &str| side.trim().parse::<u32>().ok().filter(|side| (1..=16384).contains(side));
+                let side =
+                    |side: &str| side.trim().parse::<u32>().ok().filter(|side| (1..=16384).contains(side));
                 match text.split_once(['x', 'X', ',']).map(|(w, h)| (side(w), side(h))) {
                     Some((Some(width), Some(height))) => Ok(Value::Size { width, height }),
                     _ => rejected(
@@ -143,7 +147,10 @@ impl Kind {
                     Some((name, value)) if !name.trim().is_empty() => {
                         Ok((name.trim().to_owned(), value.to_owned()))
                     }
-                    _ => rejected(format!("`{}` is not `NAME=value`", pair.trim()), "Give `NAME=value,OTHER=value`."),
+                    _ => rejected(
+                        format!("`{}` is not `NAME=value`", pair.trim()),
+                        "Give `NAME=value,OTHER=value`.",
+                    ),
                 })
                 .collect::<Result<_, _>>()
                 .map(Value::Pairs),
@@ -156,7 +163,10 @@ fn one_of(text: &str, choices: &[&str]) -> Result<String, Rejected> {
     if choices.contains(&lower.as_str()) {
         Ok(lower)
     } else {
-        rejected(format!("`{text}` is not one of its values"), format!("Give one of: {}.", choices.join(", ")))
+        rejected(
+            format!("`{text}` is not one of its values"),
+            format!("Give one of: {}.", choices.join(", ")),
+        )
     }
 }
 

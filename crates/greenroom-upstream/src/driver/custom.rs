@@ -54,9 +54,7 @@ impl CustomDriver {
         match tokio::time::timeout(self.start_timeout, connecting).await {
             Ok(Ok((peer, info))) => Ok(Upstream { peer, info, behind: Behind::Remote }),
             Ok(Err(source)) => Err(LaunchError::Handshake { what, source }),
-            Err(_) => {
-                Err(LaunchError::TooSlow { what, limit: self.start_timeout, last_output: Vec::new() })
-            }
+            Err(_) => Err(LaunchError::TooSlow { what, limit: self.start_timeout, last_output: Vec::new() }),
         }
     }
 }

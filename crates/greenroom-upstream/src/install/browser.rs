@@ -26,12 +26,14 @@ fn candidates(config: &BrowserConfig) -> Vec<Candidate> {
     let chromium = [Program("chromium"), Program("chromium-browser")];
     let chrome = [Program("google-chrome"), Program("google-chrome-stable")];
     match config.browser {
-        Browser::Chromium if config.headless => [Program("chromium-headless-shell"), Program("chrome-headless-shell")]
-            .into_iter()
-            .chain(chromium)
-            .chain(chrome)
-            .chain([HEADLESS_SHELL, CACHED_CHROMIUM])
-            .collect(),
+        Browser::Chromium if config.headless => {
+            [Program("chromium-headless-shell"), Program("chrome-headless-shell")]
+                .into_iter()
+                .chain(chromium)
+                .chain(chrome)
+                .chain([HEADLESS_SHELL, CACHED_CHROMIUM])
+                .collect()
+        }
         Browser::Chromium => chromium.into_iter().chain(chrome).chain([CACHED_CHROMIUM]).collect(),
         Browser::Chrome => chrome.into_iter().collect(),
         Browser::Edge => vec![Program("microsoft-edge"), Program("microsoft-edge-stable")],
@@ -59,11 +61,14 @@ fn find_cached(cache: &Path, prefix: &str, programs: &[&str]) -> Option<PathBuf>
         let name = path.file_name()?.to_str()?;
         name.strip_prefix(prefix)?.parse::<u64>().ok()
     };
-    let mut builds: Vec<_> = entries(cache).into_iter().filter_map(|path| Some((build(&path)?, path))).collect();
+    let mut builds: Vec<_> =
+        entries(cache).into_iter().filter_map(|path| Some((build(&path)?, path))).collect();
     builds.sort_by_key(|(build, _)| std::cmp::Reverse(*build));
     builds.into_iter().find_map(|(_, folder)| {
         let inside = std::iter::once(folder.clone()).chain(entries(&folder));
-        inside.flat_map(|folder| programs.iter().map(move |name| folder.join(name))).find(|path| path.is_file())
+        inside
+            .flat_map(|folder| programs.iter().map(move |name| folder.join(name)))
+            .find(|path| path.is_file())
     })
 }
 
@@ -129,8 +134,11 @@ fn debian_package(config: &BrowserConfig) -> Option<&'static str> {
 }
 
 fn advice(config: &BrowserConfig, packages: &Path) -> String {
-    let playwright =
-        format!("`node {}/node_modules/playwright/cli.js install {}`", packages.display(), config.browser.name());
+    let playwright = format!(
+        "`node {}/node_modules/playwright/cli.js install {}`",
+        packages.display(),
+        config.browser.name()
+    );
     match debian_package(config) {
         Some(package) => format!(
             "Run `sudo apt-get install {package}` on Debian, or {playwright}, or set EXECUTABLE_PATH to a browser \

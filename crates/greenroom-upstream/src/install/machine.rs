@@ -18,7 +18,8 @@ pub struct Machine {
 impl Machine {
     /// This machine, with the variables of this process's environment.
     pub fn this() -> Self {
-        let cache = std::env::var_os("PLAYWRIGHT_BROWSERS_PATH").filter(|path| path != "0").map(PathBuf::from);
+        let cache =
+            std::env::var_os("PLAYWRIGHT_BROWSERS_PATH").filter(|path| path != "0").map(PathBuf::from);
         let home = || std::env::home_dir().map(|home| home.join(".cache/ms-playwright"));
         let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
         let is_debian = release.lines().any(|line| {

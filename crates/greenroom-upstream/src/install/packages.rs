@@ -36,7 +36,9 @@ pub(super) async fn install(installer: &Installer, folder: &Path) -> Result<(), 
     let staging = folder.with_extension("incomplete");
     // We hold the lock: what is left here is from an installation that was killed.
     match std::fs::remove_dir_all(&staging) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(folder_error(&staging)(error)),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(folder_error(&staging)(error));
+        }
         _ => {}
     }
     std::fs::create_dir_all(&staging).map_err(folder_error(&staging))?;

@@ -23,6 +23,8 @@ pub async fn connect_http(
     roots: Vec<String>,
     message_limit: usize,
 ) -> Result<(Peer, ServerInfo), CallError> {
+    // The first wins, and all are the same.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     // An upstream is a server the operator named; a proxy meant for the outside must not see it.
     let client = Client::builder()
         .no_proxy()
@@ -38,7 +40,8 @@ pub async fn connect_http(
         version: OnceLock::new(),
         limit: message_limit,
     });
-    let sender = Posts { queue, closing: closing.clone(), _closed_when_dropped: closing.clone().drop_guard() };
+    let sender =
+        Posts { queue, closing: closing.clone(), _closed_when_dropped: closing.clone().drop_guard() };
     let mut weak = None;
     let peer = Peer::new(roots, message_limit, |peer| {
         weak = Some(peer);
@@ -98,7 +101,9 @@ impl Link {
             .body(message)
             .send()
             .await
-            .map_err(|error| CallError::Transport(format!("{} cannot be reached: {}", self.url, root(&error))))?;
+            .map_err(|error| {
+                CallError::Transport(format!("{} cannot be reached: {}", self.url, root(&error)))
+            })?;
         if let Some(session) = response.headers().get(SESSION) {
             let _ = self.session.set(session.clone());
         }
@@ -137,7 +142,8 @@ async fn post_in_order(
         }
     }
     if link.session.get().is_some() {
-        let goodbye = link.client.delete(&link.url).headers(link.headers()).timeout(Duration::from_secs(2)).send();
+        let goodbye =
+            link.client.delete(&link.url).headers(link.headers()).timeout(Duration::from_secs(2)).send();
         let _ = goodbye.await;
     }
     if let Some(peer) = peer.get() {
@@ -230,7 +236,9 @@ async fn read_events(
                 (Event::Data(message), _) => peer.incoming(&message),
                 // On a request's own stream it can only be that request's answer.
                 (Event::TooLarge, Some(_)) => return Err(CallError::TooLarge { limit: link.limit }),
-                (Event::TooLarge, None) => tracing::warn!("the upstream sent an event over the limit; dropped"),
+                (Event::TooLarge, None) => {
+                    tracing::warn!("the upstream sent an event over the limit; dropped");
+                }
             }
         }
     }

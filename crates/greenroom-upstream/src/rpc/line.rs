@@ -1,12 +1,12 @@
 //! Newline-delimited JSON over a pair of byte streams: MCP's stdio transport.
 
 use bytes::{Bytes, BytesMut};
+use greenroom_core::IdScanner;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::peer::{Ended, Outgoing, Peer};
-use super::scan::IdScanner;
 
 const READ_BYTES: usize = 64 * 1024;
 
@@ -88,11 +88,11 @@ async fn read_lines(mut reader: impl AsyncRead + Unpin, peer: &Peer) {
             searched = 0;
             if let Some(mut scanner) = dropping.take() {
                 scanner.feed(&line);
-                peer.oversized(scanner.id());
+                peer.oversized(scanner.number());
             } else if line.len() > limit {
                 let mut scanner = IdScanner::default();
                 scanner.feed(&line);
-                peer.oversized(scanner.id());
+                peer.oversized(scanner.number());
             } else {
                 let text = line.trim_ascii();
                 if !text.is_empty() {

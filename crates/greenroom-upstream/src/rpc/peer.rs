@@ -234,8 +234,9 @@ impl Peer {
             "clientInfo": { "name": "greenroom", "version": env!("CARGO_PKG_VERSION") },
         });
         let result = self.request("initialize", params)?.await?;
-        let info = serde_json::from_slice(&result)
-            .map_err(|error| CallError::Transport(format!("its answer to `initialize` cannot be read: {error}")))?;
+        let info = serde_json::from_slice(&result).map_err(|error| {
+            CallError::Transport(format!("its answer to `initialize` cannot be read: {error}"))
+        })?;
         self.notify("notifications/initialized", None::<()>);
         Ok(info)
     }
@@ -252,10 +253,13 @@ impl Peer {
         let mut tools = Vec::new();
         let mut cursor: Option<String> = None;
         loop {
-            let params = cursor.as_ref().map_or_else(|| serde_json::json!({}), |at| serde_json::json!({ "cursor": at }));
+            let params = cursor
+                .as_ref()
+                .map_or_else(|| serde_json::json!({}), |at| serde_json::json!({ "cursor": at }));
             let result = self.request("tools/list", params)?.await?;
-            let page: Page = serde_json::from_slice(&result)
-                .map_err(|error| CallError::Transport(format!("its list of tools cannot be read: {error}")))?;
+            let page: Page = serde_json::from_slice(&result).map_err(|error| {
+                CallError::Transport(format!("its list of tools cannot be read: {error}"))
+            })?;
             tools.extend(page.tools);
             match page.next_cursor {
                 // A server that repeats its cursor would keep us here for ever.
@@ -269,7 +273,12 @@ impl Peer {
         self.0.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn start(&self, id: u64, message: Bytes, progress: Option<mpsc::Sender<Progress>>) -> Result<Pending, Ended> {
+    fn start(
+        &self,
+        id: u64,
+        message: Bytes,
+        progress: Option<mpsc::Sender<Progress>>,
+    ) -> Result<Pending, Ended> {
         let (answer, receiver) = oneshot::channel();
         match &mut *self.waiting() {
             Waiting::Open(waiters) => waiters.insert(id, Waiter { answer, progress }),
@@ -384,7 +393,8 @@ impl Peer {
                 let parsed = params.and_then(|params| serde_json::from_str::<Params>(params.get()).ok());
                 let Some(Params { progress_token, progress }) = parsed else { return };
                 if let Waiting::Open(waiters) = &*self.waiting()
-                    && let Some(sender) = waiters.get(&progress_token).and_then(|waiter| waiter.progress.as_ref())
+                    && let Some(sender) =
+                        waiters.get(&progress_token).and_then(|waiter| waiter.progress.as_ref())
                 {
                     // Full: the consumer is slow, and the next report will say more than this one.
                     let _ = sender.try_send(progress);
@@ -404,7 +414,8 @@ impl Peer {
         let outcome = match method {
             "ping" => Ok(serde_json::json!({})),
             "roots/list" if !self.0.roots.is_empty() => {
-                let roots: Vec<_> = self.0.roots.iter().map(|uri| serde_json::json!({ "uri": uri })).collect();
+                let roots: Vec<_> =
+                    self.0.roots.iter().map(|uri| serde_json::json!({ "uri": uri })).collect();
                 Ok(serde_json::json!({ "roots": roots }))
             }
             _ => Err((-32601, "Method not found")),

@@ -1,19 +1,21 @@
-//! Finding out whose answer a message is that is too large to keep.
+//! Finding out whose message it is that is too large to keep.
 
-/// Reads a JSON object as a stream of bytes and remembers the number at its top-level key `id`, holding nothing
-/// else. Servers put that key first or last, so neither the head nor the tail of the message is enough.
+/// The most that is kept of an id.
+const ID_BYTES: usize = 256;
+
+/// Reads a JSON object as a stream of bytes and remembers the value of its top-level key `id`, holding nothing
+/// else. Programs put that key first or last, so neither the head nor the tail of the message is enough.
 #[derive(Default)]
-pub(crate) struct IdScanner {
+pub struct IdScanner {
     depth: u32,
     in_string: bool,
     escaped: bool,
     /// The text of the top-level string under way, as far as it can still be `id`.
     token: [u8; 3],
     token_length: usize,
-    /// A top-level key was just read and its colon has not come yet, or has.
     state: State,
-    number: Option<u64>,
-    id: Option<u64>,
+    value: Vec<u8>,
+    id: Option<Vec<u8>>,
 }
 
 #[derive(Default, PartialEq)]
@@ -26,19 +28,28 @@ enum State {
 }
 
 impl IdScanner {
-    pub(crate) fn feed(&mut self, bytes: &[u8]) {
+    pub fn feed(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.step(byte);
         }
     }
 
-    /// The id, if the object had one that is a whole number.
-    pub(crate) fn id(&self) -> Option<u64> {
-        self.id
+    /// The id as it was written, if the object had one that is a text or a number.
+    pub fn id(&self) -> Option<&[u8]> {
+        self.id.as_deref()
+    }
+
+    /// The id, if it is a whole number.
+    pub fn number(&self) -> Option<u64> {
+        std::str::from_utf8(self.id()?).ok()?.parse().ok()
     }
 
     fn step(&mut self, byte: u8) {
+        let in_id = self.depth == 1 && self.state == State::IdValue;
         if self.in_string {
+            if in_id {
+                self.keep(byte);
+            }
             if self.escaped {
                 self.escaped = false;
             } else if byte == b'\\' {
@@ -61,6 +72,9 @@ impl IdScanner {
             b'"' => {
                 self.in_string = true;
                 self.token_length = 0;
+                if in_id {
+                    self.keep(byte);
+                }
             }
             b'{' | b'[' => self.depth += 1,
             b'}' | b']' => {
@@ -70,24 +84,26 @@ impl IdScanner {
                 self.depth = self.depth.saturating_sub(1);
             }
             b':' if self.depth == 1 => {
-                self.state =
-                    if self.state == State::AfterIdKey { State::IdValue } else { State::OtherValue };
+                self.state = if self.state == State::AfterIdKey { State::IdValue } else { State::OtherValue };
             }
             b',' if self.depth == 1 => {
                 self.finish_value();
                 self.state = State::Key;
             }
-            b'0'..=b'9' if self.depth == 1 && self.state == State::IdValue => {
-                let digit = u64::from(byte - b'0');
-                self.number = self.number.unwrap_or(0).checked_mul(10).and_then(|n| n.checked_add(digit));
-            }
+            _ if in_id && !byte.is_ascii_whitespace() => self.keep(byte),
             _ => {}
         }
     }
 
+    fn keep(&mut self, byte: u8) {
+        if self.value.len() < ID_BYTES {
+            self.value.push(byte);
+        }
+    }
+
     fn finish_value(&mut self) {
-        if self.state == State::IdValue {
-            self.id = self.number.take();
+        if self.state == State::IdValue && !self.value.is_empty() && self.value.len() < ID_BYTES {
+            self.id = Some(std::mem::take(&mut self.value));
         }
     }
 }
@@ -98,25 +114,26 @@ mod tests {
 
     use super::IdScanner;
 
-    fn scan(text: &str) -> Option<u64> {
+    fn scan(text: &str) -> Option<String> {
         let mut scanner = IdScanner::default();
         scanner.feed(text.as_bytes());
-        scanner.id()
+        scanner.id().map(|id| String::from_utf8(id.to_vec()).unwrap())
     }
 
     #[test]
     fn finds_the_top_level_id_wherever_it_stands() {
-        assert_eq!(scan(r#"{"jsonrpc":"2.0","id":7,"result":{}}"#), Some(7));
-        assert_eq!(scan(r#"{"result":{"id":3,"a":["x",{"id":4}]},"jsonrpc":"2.0","id":12}"#), Some(12));
-        assert_eq!(scan(r#"{"result":"\"id\":5,","id" : 9 }"#), Some(9));
+        let found = |text| scan(text).unwrap();
+        assert_eq!(found(r#"{"jsonrpc":"2.0","id":7,"result":{}}"#), "7");
+        assert_eq!(found(r#"{"result":{"id":3,"a":["x",{"id":4}]},"jsonrpc":"2.0","id":12}"#), "12");
+        assert_eq!(found(r#"{"result":"\"id\":5,","id" : 9 }"#), "9");
+        assert_eq!(found(r#"{"id":"a\"b,","method":"x"}"#), r#""a\"b,""#);
     }
 
     #[test]
     fn is_not_fooled_by_values_and_nested_keys() {
         assert_eq!(scan(r#"{"method":"id","params":{"id":1}}"#), None);
         assert_eq!(scan(r#"{"idx":1,"xid":2}"#), None);
-        assert_eq!(scan(r#"{"id":"text"}"#), None);
-        assert_eq!(scan(r#"{"id":99999999999999999999999}"#), None);
+        assert_eq!(scan(r#"{"id":{"id":1}}"#), None);
     }
 
     proptest! {
@@ -137,7 +154,7 @@ mod tests {
             for chunk in message.as_bytes().chunks(cut) {
                 scanner.feed(chunk);
             }
-            prop_assert_eq!(scanner.id(), Some(id));
+            prop_assert_eq!(scanner.number(), Some(id));
         }
     }
 }

@@ -1,0 +1,130 @@
+//! The HTTP listener: MCP at `/mcp`, and the two probes.
+
+mod front;
+mod sessions;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{Method, StatusCode};
+use axum::middleware;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, get};
+use axum::serve::ListenerExt;
+use axum::{Json, Router};
+use greenroom_core::config::HttpConfig;
+use greenroom_engine::Engine;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::mcp::{McpServer, McpServerFactory};
+use front::Door;
+use sessions::Sessions;
+
+pub(crate) use sessions::Activity;
+
+/// How long open connections have to end once we stop.
+const CLOSE_LIMIT: Duration = Duration::from_secs(3);
+
+/// Serves on the listener until `shutdown` is cancelled.
+pub async fn serve_http(
+    listener: TcpListener,
+    engine: Engine,
+    config: &HttpConfig,
+    shutdown: CancellationToken,
+) -> io::Result<()> {
+    let local = listener.local_addr()?;
+    let router = router(local, engine, config, &shutdown);
+    // Without it a small answer waits for the client's delayed acknowledgement: 40 ms instead of less than one.
+    let listener = listener.tap_io(|stream| {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "TCP_NODELAY could not be set");
+        }
+    });
+    let serving = axum::serve(listener, router).with_graceful_shutdown(shutdown.clone().cancelled_owned());
+    let serving = serving.into_future();
+    tokio::pin!(serving);
+    tokio::select! {
+        result = &mut serving => return result,
+        () = shutdown.cancelled() => {}
+    }
+    match tokio::time::timeout(CLOSE_LIMIT, serving).await {
+        Ok(result) => result,
+        Err(_) => {
+            tracing::debug!("connections that stayed open were cut off");
+            Ok(())
+        }
+    }
+}
+
+fn router(local: SocketAddr, engine: Engine, config: &HttpConfig, shutdown: &CancellationToken) -> Router {
+    let sessions = Arc::new(Sessions::new(config.mcp_session_idle));
+    tokio::spawn(Arc::clone(&sessions).expire(shutdown.clone()));
+    let factory = McpServerFactory::with_activity(engine.clone(), sessions.activity());
+    // The door below checks Host and Origin for every route, this one included.
+    let settings = StreamableHttpServerConfig::default()
+        .disable_allowed_hosts()
+        .with_cancellation_token(shutdown.clone())
+        .with_max_request_body_bytes(config.max_request_bytes);
+    let service = StreamableHttpService::new(move || Ok(factory.server()), sessions, settings);
+    let (door, max_body) = (Arc::new(Door::new(local, config)), config.max_request_bytes);
+    Router::new()
+        .route("/mcp", any(move |request| mcp(service.clone(), max_body, request)))
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .fallback(not_found)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(engine)
+        .layer(middleware::from_fn_with_state(door, front::check))
+}
+
+async fn mcp(
+    service: StreamableHttpService<McpServer, Sessions>,
+    max_body: usize,
+    mut request: Request,
+) -> Response {
+    if request.method() == Method::POST {
+        request = match front::read(request, max_body).await {
+            Ok(request) => request,
+            Err(response) => return response,
+        };
+    }
+    front::in_protocol(service.handle(request).await.map(Body::new)).await
+}
+
+/// The process lives.
+async fn healthz() -> Json<serde_json::Value> {
+    Json(json!({ "status": "ok", "version": env!("CARGO_PKG_VERSION") }))
+}
+
+/// Calls are taken.
+async fn readyz(State(engine): State<Engine>) -> Response {
+    if engine.is_stopping() {
+        error(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", "Greenroom is shutting down.")
+    } else {
+        Json(json!({ "status": "ready" })).into_response()
+    }
+}
+
+async fn not_found() -> Response {
+    error(StatusCode::NOT_FOUND, "not_found", "There is nothing here. The MCP endpoint is /mcp.")
+}
+
+async fn wrong_method() -> Response {
+    error(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        "This address does not take that HTTP method.",
+    )
+}
+
+/// The one format of errors outside of MCP.
+fn error(status: StatusCode, kind: &str, message: &str) -> Response {
+    (status, Json(json!({ "error": kind, "message": message, "details": {} }))).into_response()
+}

@@ -1,0 +1,144 @@
+//! What every request passes before anything else looks at it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, ORIGIN};
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use bytes::BytesMut;
+use greenroom_core::config::HttpConfig;
+use http_body_util::BodyExt;
+use rmcp::model::ClientJsonRpcMessage;
+use serde_json::json;
+
+use super::error;
+use crate::mcp::Refusal;
+
+/// Which names and origins are ours. A web page in somebody's browser can send requests to loopback, under a name
+/// of its own choosing; checking both is what keeps it from driving our browsers.
+pub(super) struct Door {
+    hosts: Vec<String>,
+    origins: Vec<String>,
+}
+
+impl Door {
+    pub(super) fn new(local: SocketAddr, config: &HttpConfig) -> Self {
+        let mut hosts = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
+        hosts.push(local.ip().to_string());
+        let mut origins: Vec<_> = hosts
+            .iter()
+            .map(|host| match host.parse::<IpAddr>() {
+                Ok(IpAddr::V6(ip)) => format!("http://[{ip}]:{}", local.port()),
+                _ => format!("http://{host}:{}", local.port()),
+            })
+            .collect();
+        if let Some(url) = &config.public_url
+            && let Ok(uri) = url.parse::<Uri>()
+            && let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority())
+        {
+            hosts.push(bare(authority.host()));
+            origins.push(format!("{scheme}://{authority}").to_ascii_lowercase());
+        }
+        Self { hosts, origins }
+    }
+
+    fn refusal(&self, uri: &Uri, headers: &HeaderMap) -> Option<String> {
+        let host = headers.get(HOST).map(|value| value.to_str().unwrap_or_default());
+        let host = host.or_else(|| uri.authority().map(http::uri::Authority::as_str)).unwrap_or_default();
+        let name = host.parse::<http::uri::Authority>().map(|authority| bare(authority.host()));
+        if !name.is_ok_and(|name| self.hosts.contains(&name)) {
+            return Some(format!(
+                "The Host header `{host}` does not name this server. Use its own address, or set PUBLIC_URL when it \
+                 stands behind a proxy."
+            ));
+        }
+        let origin = headers.get(ORIGIN)?.to_str().unwrap_or_default().to_ascii_lowercase();
+        (!self.origins.contains(&origin)).then(|| {
+            format!("Requests from web pages of `{origin}` are not accepted. Set PUBLIC_URL if that is this server.")
+        })
+    }
+}
+
+fn bare(host: &str) -> String {
+    host.trim_matches(['[', ']']).to_ascii_lowercase()
+}
+
+pub(super) async fn check(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
+    match door.refusal(request.uri(), request.headers()) {
+        None => next.run(request).await,
+        Some(message) => {
+            tracing::warn!(message, path = request.uri().path(), "refused a request");
+            if request.uri().path() == "/mcp" {
+                protocol_error(StatusCode::FORBIDDEN, -32600, &message)
+            } else {
+                error(StatusCode::FORBIDDEN, "forbidden", &message)
+            }
+        }
+    }
+}
+
+/// Reads a POST's body and makes sure that it is a message, since rmcp answers broken ones in plain text.
+pub(super) async fn read(request: Request, max_body: usize) -> Result<Request, Response> {
+    let (parts, body) = request.into_parts();
+    let Some(bytes) = collect(body, max_body).await else {
+        let message =
+            format!("The request is larger than {} MiB (MAX_REQUEST_MB).", max_body / (1024 * 1024));
+        return Err(protocol_error(StatusCode::PAYLOAD_TOO_LARGE, -32600, &message));
+    };
+    // What is small is decoded twice, here and in rmcp; that costs microseconds. What is large is tool arguments.
+    if let Err(problem) = serde_json::from_slice::<ClientJsonRpcMessage>(&bytes) {
+        let refusal = Refusal::unreadable(bytes.trim_ascii(), &problem);
+        return Err(json_response(StatusCode::BAD_REQUEST, refusal.body()));
+    }
+    Ok(Request::from_parts(parts, Body::from(bytes)))
+}
+
+/// The body, or `None` when it is too large. What is too large is still read for a while, so that a client that is
+/// busy sending gets to see the answer.
+async fn collect(mut body: Body, limit: usize) -> Option<Bytes> {
+    const PATIENCE: usize = 512 * 1024 * 1024;
+    let (mut bytes, mut seen) = (BytesMut::new(), 0);
+    while let Some(Ok(frame)) = body.frame().await {
+        let Ok(data) = frame.into_data() else { continue };
+        seen += data.len();
+        if seen <= limit {
+            bytes.extend_from_slice(&data);
+        } else if seen > PATIENCE {
+            break;
+        } else {
+            bytes.clear();
+        }
+    }
+    (seen <= limit).then(|| bytes.freeze())
+}
+
+/// Turns a plain-text refusal of rmcp's into a protocol error with the same status.
+pub(super) async fn in_protocol(response: Response) -> Response {
+    let status = response.status();
+    let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let is_json = content_type.is_some_and(|content_type| content_type.starts_with("application/json"));
+    if is_json || !(status.is_client_error() || status.is_server_error()) {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    let text = body.collect().await.map(|body| String::from_utf8_lossy(&body.to_bytes()).into_owned());
+    let code = if status == StatusCode::NOT_FOUND { -32001 } else { -32600 };
+    let refusal = protocol_error(status, code, &text.unwrap_or_default());
+    let (new, body) = refusal.into_parts();
+    parts.headers.extend(new.headers);
+    parts.headers.remove(CONTENT_LENGTH);
+    Response::from_parts(parts, body)
+}
+
+fn protocol_error(status: StatusCode, code: i32, message: &str) -> Response {
+    let body = json!({ "jsonrpc": "2.0", "id": null, "error": { "code": code, "message": message } });
+    json_response(status, body.to_string().into_bytes())
+}
+
+fn json_response(status: StatusCode, body: Vec<u8>) -> Response {
+    (status, [(CONTENT_TYPE, "application/json")], body).into_response()
+}

@@ -1,0 +1,117 @@
+//! What can be written on the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use greenroom_core::config::Layer;
+
+const EXIT_CODES: &str = "Exit codes: 0 ended as asked; 1 failed while running; 2 wrong usage or configuration; \
+    3 something could not be installed; 4 the address cannot be listened on; 130 interrupted twice.";
+
+#[derive(Debug, Parser)]
+#[command(name = "greenroom", version, about = "A browser gateway for AI agents", after_help = EXIT_CODES)]
+#[command(disable_help_subcommand = true, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Common {
+    /// Configuration file, instead of greenroom.toml in the working directory and in your configuration folder
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Folder for everything Greenroom keeps [default: $XDG_DATA_HOME/greenroom]
+    #[arg(long, global = true, value_name = "FOLDER")]
+    pub(crate) data_dir: Option<String>,
+
+    /// What is logged to stderr: error, warn, info, debug, trace, or a filter [default: info]
+    #[arg(long, global = true, value_name = "LEVEL")]
+    pub(crate) log: Option<String>,
+
+    /// How it is logged: text or json [default: text]
+    #[arg(long, global = true, value_name = "FORMAT")]
+    pub(crate) log_format: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve MCP over HTTP, at /mcp
+    Serve {
+        /// Address to listen on [default: 127.0.0.1]
+        #[arg(long)]
+        host: Option<String>,
+        /// Port to listen on; 0 takes any free one [default: 34501]
+        #[arg(long)]
+        port: Option<String>,
+        #[command(flatten)]
+        install: InstallFlags,
+    },
+    /// Serve MCP over stdin and stdout, for an agent's configuration file
+    Mcp {
+        /// Serve from this process; that is what happens anyway in this version
+        #[arg(long)]
+        standalone: bool,
+        #[command(flatten)]
+        install: InstallFlags,
+    },
+    /// Fetch the browser server, and a browser if this machine has none
+    Install,
+    /// Look at the configuration
+    Config {
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
+}
+
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct InstallFlags {
+    /// Fail when something is missing instead of installing it
+    #[arg(long)]
+    pub(crate) no_install: bool,
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Say whether the configuration is right, and everything that is not
+    Check,
+    /// Show the effective value of every key and where it comes from
+    Show {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+impl Cli {
+    /// The flags that are configuration keys too.
+    pub(crate) fn layer(&self) -> Layer {
+        let (host, port) = match &self.command {
+            Command::Serve { host, port, .. } => (host.clone(), port.clone()),
+            _ => (None, None),
+        };
+        let common = &self.common;
+        let flags = [
+            ("HTTP_HOST", "--host", host),
+            ("HTTP_PORT", "--port", port),
+            ("DATA_DIR", "--data-dir", common.data_dir.clone()),
+            ("LOG", "--log", common.log.clone()),
+            ("LOG_FORMAT", "--log-format", common.log_format.clone()),
+        ];
+        Layer::command_line(flags.into_iter().filter_map(|(key, flag, value)| Some((key, flag, value?))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,68 @@
+//! Where configuration lies on this machine.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use greenroom_core::config::{self, Config, Layer, Source};
+
+use crate::cli::Cli;
+use crate::exit::Exit;
+
+/// Reads every source and lays them over one another: command line > environment > `.env` > file > built-in.
+pub(crate) fn load(cli: &Cli) -> Result<Config> {
+    let mut layers = Vec::new();
+    match &cli.common.config {
+        Some(path) => {
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("the configuration file {} cannot be read", path.display()))
+                .context(Exit::Usage)?;
+            layers.push(config::file_layer(Source::File { path: path.clone(), trusted: true }, &text));
+        }
+        None => {
+            let own = config_folder().map(|folder| folder.join("greenroom.toml"));
+            layers.extend(own.and_then(|path| optional_file(&path, true)));
+            layers.extend(optional_file(Path::new("greenroom.toml"), false));
+        }
+    }
+    layers.extend(dot_env(Path::new(".env")));
+    // A variable that is not text cannot be one of ours: their names and values are.
+    let environment = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    layers.push(config::environment_layer(Source::Environment, environment));
+    layers.push(cli.layer());
+    config::load(layers).map_err(|mistakes| anyhow::Error::new(mistakes).context(Exit::Usage))
+}
+
+fn optional_file(path: &Path, trusted: bool) -> Option<Layer> {
+    let text = std::fs::read_to_string(path).ok()?;
+    Some(config::file_layer(Source::File { path: path.to_owned(), trusted }, &text))
+}
+
+fn dot_env(path: &Path) -> Option<Layer> {
+    let lines = dotenvy::from_path_iter(path).ok()?;
+    // The file usually belongs to somebody's project; lines that we cannot read are none of our business.
+    Some(config::environment_layer(Source::DotEnv { path: path.to_owned() }, lines.flatten()))
+}
+
+fn config_folder() -> Option<PathBuf> {
+    let xdg = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    xdg.or_else(|| std::env::home_dir().map(|home| home.join(".config")))
+        .map(|folder| folder.join("greenroom"))
+}
+
+/// The configured data folder, else the one of the platform's convention; absolute in any case.
+pub(crate) fn data_dir(config: &Config) -> Result<PathBuf> {
+    let xdg = || std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || std::env::home_dir().map(|home| home.join(".local/share"));
+    let chosen = match &config.data_dir {
+        Some(path) => path.clone(),
+        None => xdg()
+            .or_else(home)
+            .map(|folder| folder.join("greenroom"))
+            .context("no home folder is known; give a data folder with `--data-dir`")
+            .context(Exit::Usage)?,
+    };
+    std::path::absolute(&chosen)
+        .with_context(|| format!("the data folder {} is not a usable path", chosen.display()))
+        .context(Exit::Usage)
+}
