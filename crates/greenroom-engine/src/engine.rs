@@ -1,10 +1,14 @@
 //! The engine's handle and the pipeline that every call goes through.
 
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::{BoxFuture, MaybeDone, maybe_done};
 use greenroom_upstream::driver::{AfterInterrupt, Overlap};
 use greenroom_upstream::rpc::{CallError, Notice, Pending};
 use greenroom_upstream::{Driver, LaunchError, Upstream};
@@ -94,8 +98,10 @@ impl Engine {
         let (reply, answer) = oneshot::channel();
         let cancel = CancellationToken::new();
         let handle = CallHandle { answer, cancel: cancel.clone() };
+        // The place in line is taken here and not in the task: tasks begin in no particular order.
+        let turn = self.0.turns.as_ref().map(Turn::queue);
         let call = Running { engine: Arc::clone(&self.0), cancel, reply: Some(reply) };
-        self.0.calls.spawn(call.run(request));
+        self.0.calls.spawn(call.run(request, turn));
         handle
     }
 
@@ -179,9 +185,9 @@ impl Running {
         }
     }
 
-    async fn run(mut self, request: CallRequest) {
+    async fn run(mut self, request: CallRequest, turn: Option<Turn>) {
         let deadline = self.engine.call_timeout.map(|limit| Instant::now() + limit);
-        match self.prepare(&request, deadline).await {
+        match self.prepare(&request, turn, deadline).await {
             Ok((upstream, turn)) => {
                 self.perform(request, &upstream, deadline).await;
                 drop(turn);
@@ -194,19 +200,15 @@ impl Running {
     async fn prepare(
         &self,
         request: &CallRequest,
+        turn: Option<Turn>,
         deadline: Option<Instant>,
     ) -> Result<(Arc<Upstream>, Option<OwnedSemaphorePermit>), CallFailure> {
         let engine = &self.engine;
         let limit = engine.call_timeout.unwrap_or_default();
         let ready = async {
             engine.check_tool(&request.tool)?;
-            let turn = match &engine.turns {
-                Some(turns) => {
-                    let turn = before(deadline, Arc::clone(turns).acquire_owned())
-                        .await
-                        .ok_or(CallFailure::NoTurn { limit })?;
-                    Some(turn.expect("the semaphore is never closed"))
-                }
+            let turn = match turn {
+                Some(turn) => Some(before(deadline, turn.come()).await.ok_or(CallFailure::NoTurn { limit })?),
                 None => None,
             };
             let upstream = before(deadline, engine.upstream())
@@ -295,6 +297,25 @@ impl Shared {
             }),
             _ => Ok(()),
         }
+    }
+}
+
+/// A place in the line of calls that take turns. Dropping it gives it up.
+struct Turn(Pin<Box<MaybeDone<BoxFuture<'static, OwnedSemaphorePermit>>>>);
+
+impl Turn {
+    fn queue(turns: &Arc<Semaphore>) -> Self {
+        let turns = Arc::clone(turns);
+        let acquire = async move { turns.acquire_owned().await.expect("the semaphore is never closed") };
+        let mut waiting = Box::pin(maybe_done(acquire.boxed()));
+        // Tokio's semaphore serves in the order of the first polls; this is ours.
+        let _ = waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        Self(waiting)
+    }
+
+    async fn come(mut self) -> OwnedSemaphorePermit {
+        self.0.as_mut().await;
+        self.0.as_mut().take_output().expect("it was just awaited, once")
     }
 }
 

@@ -1,0 +1,286 @@
+//! The engine with the fake upstream: what callers see, and what is left behind.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use greenroom_core::config::{self, Source};
+use greenroom_engine::{CallError, CallFailure, CallRequest, Engine, EngineConfig};
+use greenroom_testkit::{fake_upstream, process_alive};
+use greenroom_upstream::driver::{CustomDriver, Overlap};
+use greenroom_upstream::{Driver, LaunchError, Upstream};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+/// The fake upstream, with calls in turn or beside one another.
+struct Fake {
+    inner: CustomDriver,
+    overlap: Overlap,
+}
+
+impl Driver for Fake {
+    fn name(&self) -> &str {
+        "fake"
+    }
+
+    fn launch(&self) -> BoxFuture<'_, Result<Upstream, LaunchError>> {
+        self.inner.launch()
+    }
+
+    fn overlap(&self) -> Overlap {
+        self.overlap
+    }
+
+    fn tool_list_name(&self) -> Option<String> {
+        Some("fake".to_owned())
+    }
+
+    fn offers(&self, tool: &str) -> bool {
+        tool != "abort"
+    }
+}
+
+struct Rig {
+    engine: Engine,
+    cache: tempfile::TempDir,
+}
+
+fn driver(flags: &str, overlap: Overlap) -> Fake {
+    let command = format!("{} {flags}", fake_upstream().display());
+    let variables = [("GREENROOM_DRIVER", "custom"), ("GREENROOM_UPSTREAM_COMMAND", command.as_str())];
+    let pairs = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let config = config::load(vec![config::environment_layer(Source::Environment, pairs)]).unwrap();
+    let config::Driver::Custom(custom) = &config.upstream.driver else { panic!("custom was asked for") };
+    Fake { inner: CustomDriver::new(custom, &config.upstream), overlap }
+}
+
+impl Rig {
+    fn new(flags: &str, overlap: Overlap, call_timeout: Option<Duration>) -> Self {
+        let cache = tempfile::tempdir().unwrap();
+        let config = EngineConfig { call_timeout, cache_dir: cache.path().to_owned() };
+        Self { engine: Engine::new(Arc::new(driver(flags, overlap)), &config), cache }
+    }
+
+    fn call(&self, tool: &str, arguments: Value) -> greenroom_engine::CallHandle {
+        let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
+        self.engine.call(CallRequest { tool: tool.to_owned(), arguments, progress: None })
+    }
+
+    async fn text(&self, tool: &str, arguments: Value) -> String {
+        let bytes = self.call(tool, arguments).outcome().await.unwrap_or_else(|failure| panic!("{failure}"));
+        let result: Value = serde_json::from_slice(&bytes).unwrap();
+        result["content"][0]["text"].as_str().unwrap().to_owned()
+    }
+
+    async fn failure(&self, tool: &str, arguments: Value) -> CallFailure {
+        self.call(tool, arguments).outcome().await.expect_err("this call cannot succeed")
+    }
+
+    async fn pid(&self) -> u32 {
+        self.text("pid", json!({})).await.parse().unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_is_the_upstreams_bytes() {
+    let rig = Rig::new("", Overlap::Beside, None);
+    assert_eq!(rig.text("echo", json!({ "text": "hello" })).await, "hello");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_upstream_starts_with_the_first_call_and_is_gone_after_shutdown() {
+    let rig = Rig::new("", Overlap::Beside, None);
+    assert!(rig.engine.known_tools().is_none());
+    let pid = rig.pid().await;
+    assert!(process_alive(pid));
+    rig.engine.shutdown().await;
+    assert!(!process_alive(pid));
+    assert!(matches!(rig.failure("echo", json!({ "text": "x" })).await, CallFailure::ShuttingDown));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_first_calls_share_one_launch() {
+    let rig = Rig::new("--late-start 50", Overlap::Beside, None);
+    let pids = futures::future::join_all((0..50).map(|_| rig.pid())).await;
+    assert!(pids.iter().all(|pid| *pid == pids[0]), "{pids:?}");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_tool_is_refused_with_the_nearest_name() {
+    let rig = Rig::new("", Overlap::Beside, None);
+    let failure = rig.failure("ecko", json!({})).await;
+    assert_eq!(failure.to_string(), "Unknown tool: ecko. Did you mean `echo`?");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_that_the_driver_does_not_offer_does_not_exist() {
+    let rig = Rig::new("", Overlap::Beside, None);
+    assert!(rig.engine.tools().await.unwrap().find("abort").is_none());
+    assert!(matches!(rig.failure("abort", json!({})).await, CallFailure::UnknownTool { .. }));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_list_of_tools_is_kept_across_starts_and_needs_no_upstream_then() {
+    let first = Rig::new("", Overlap::Beside, None);
+    let names: Vec<_> = first.engine.tools().await.unwrap().iter().map(|tool| tool.name.clone()).collect();
+    first.engine.shutdown().await;
+
+    let config = EngineConfig { call_timeout: None, cache_dir: first.cache.path().to_owned() };
+    let second = Engine::new(Arc::new(driver("--crash-on-start", Overlap::Beside)), &config);
+    let kept: Vec<_> = second.tools().await.unwrap().iter().map(|tool| tool.name.clone()).collect();
+    assert_eq!(kept, names);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_the_list_is_seen_and_an_announcement_without_one_is_not() {
+    let rig = Rig::new("", Overlap::Beside, None);
+    let before = rig.engine.tools().await.unwrap().hash();
+    let mut watch = rig.engine.watch_tools();
+    watch.mark_unchanged();
+    rig.text("announce_tools", json!({})).await;
+    let added = rig.text("change_tools", json!({})).await;
+    watch.changed().await.unwrap();
+    let list = watch.borrow_and_update().clone().unwrap();
+    assert_ne!(list.hash(), before);
+    // Had the empty announcement counted, this would be the list before the change.
+    assert!(list.find(&added).is_some(), "{added} is in the list");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_in_turn_never_overlap_and_keep_their_order() {
+    let rig = Rig::new("", Overlap::InTurn, None);
+    rig.pid().await;
+    let calls: Vec<_> =
+        (0..6).map(|n| rig.call("slow_call_order", json!({ "label": format!("{n}"), "ms": 10 }))).collect();
+    for mut call in calls {
+        call.outcome().await.unwrap();
+    }
+    let log: Vec<String> = serde_json::from_str(&rig.text("order_log", json!({})).await).unwrap();
+    let expected: Vec<_> = (0..6).flat_map(|n| [format!("start {n}"), format!("end {n}")]).collect();
+    assert_eq!(log, expected);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_beside_one_another_do_not_wait_for_a_slow_one() {
+    let rig = Rig::new("", Overlap::Beside, None);
+    let mut hanging = rig.call("hang", json!({}));
+    assert_eq!(rig.text("echo", json!({ "text": "quick" })).await, "quick");
+    hanging.cancel();
+    assert!(matches!(hanging.outcome().await, Err(CallFailure::Cancelled)));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_call_frees_its_caller_and_tells_the_upstream() {
+    let rig = Rig::new("", Overlap::InTurn, None);
+    rig.pid().await;
+    let mut hanging = rig.call("hang", json!({}));
+    // It holds the turn once the upstream has seen it; cancelling must not depend on that.
+    hanging.cancel();
+    assert!(matches!(hanging.outcome().await, Err(CallFailure::Cancelled)));
+    assert_eq!(rig.text("echo", json!({ "text": "next" })).await, "next");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_wait_gives_up_its_place() {
+    let rig = Rig::new("", Overlap::InTurn, None);
+    rig.pid().await;
+    let mut first = rig.call("sleep", json!({ "ms": 300 }));
+    let mut waiting = rig.call("slow_call_order", json!({ "label": "never", "ms": 1 }));
+    waiting.cancel();
+    assert!(matches!(waiting.outcome().await, Err(CallFailure::Cancelled)));
+    first.outcome().await.unwrap();
+    assert_eq!(rig.text("order_log", json!({})).await, "[]");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_that_goes_away_does_not_stop_its_call() {
+    let rig = Rig::new("", Overlap::InTurn, None);
+    rig.pid().await;
+    drop(rig.call("slow_call_order", json!({ "label": "left", "ms": 50 })));
+    let log = rig.text("order_log", json!({})).await;
+    assert_eq!(log, r#"["start left","end left"]"#);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_over_its_deadline_is_told_so_and_the_next_one_works() {
+    let rig = Rig::new("", Overlap::Beside, Some(Duration::from_millis(300)));
+    rig.engine.tools().await.unwrap();
+    let failure = rig.failure("hang", json!({})).await;
+    assert!(matches!(failure, CallFailure::TimedOut { .. }), "{failure}");
+    assert!(failure.to_string().contains("CALL_TIMEOUT"));
+    assert_eq!(rig.text("echo", json!({ "text": "alive" })).await, "alive");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upstream_that_dies_fails_its_calls_with_its_last_words_and_comes_back() {
+    let rig = Rig::new("", Overlap::Beside, None);
+    let before = rig.pid().await;
+    let mut bystander = rig.call("hang", json!({}));
+    let failure = rig.failure("crash", json!({ "code": 3, "stderr": "out of cheese" })).await;
+    let text = failure.to_string();
+    assert!(matches!(failure, CallFailure::Upstream(CallError::Ended(_))), "{text}");
+    assert!(text.contains("exited with code 3") && text.contains("out of cheese"), "{text}");
+    assert!(matches!(bystander.outcome().await, Err(CallFailure::Upstream(CallError::Ended(_)))));
+    assert_ne!(rig.pid().await, before);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_launch_that_fails_tells_everyone_who_waited_for_it() {
+    let rig = Rig::new("--crash-on-start --stderr no-display", Overlap::Beside, None);
+    let failures = futures::future::join_all((0..8).map(|_| rig.failure("echo", json!({})))).await;
+    for failure in failures {
+        let text = failure.to_string();
+        assert!(matches!(failure, CallFailure::Launch { .. }), "{text}");
+        assert!(text.contains("no-display"), "{text}");
+    }
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_launch_that_failed_once_is_tried_again_by_the_next_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let marker = folder.path().join("started-once");
+    let rig = Rig::new(&format!("--crash-once {}", marker.display()), Overlap::Beside, None);
+    assert!(matches!(rig.failure("echo", json!({})).await, CallFailure::Launch { .. }));
+    assert_eq!(rig.text("echo", json!({ "text": "again" })).await, "again");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn progress_reaches_the_caller_in_order() {
+    let rig = Rig::new("", Overlap::Beside, None);
+    let (sender, mut reports) = mpsc::channel(32);
+    let Value::Object(arguments) = json!({ "steps": 5, "delay_ms": 1 }) else { unreachable!() };
+    let request = CallRequest { tool: "progress".to_owned(), arguments, progress: Some(sender) };
+    rig.engine.call(request).outcome().await.unwrap();
+    let mut seen = Vec::new();
+    while let Some(report) = reports.recv().await {
+        seen.push(report.progress);
+    }
+    assert_eq!(seen.len(), 5);
+    assert!(seen.is_sorted(), "{seen:?}");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shutdown_waits_for_calls_in_flight() {
+    let rig = Rig::new("", Overlap::Beside, None);
+    rig.pid().await;
+    let mut call = rig.call("sleep", json!({ "ms": 200 }));
+    // The call is under way once the upstream has been asked, which its predecessor on the same pipe shows.
+    rig.text("echo", json!({ "text": "x" })).await;
+    rig.engine.shutdown().await;
+    call.outcome().await.unwrap();
+}
