@@ -10,8 +10,10 @@ use rmcp::ErrorData;
 use rmcp::ServerHandler;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
-    CustomResult, ErrorCode, Implementation, ListToolsResult, PaginatedRequestParams,
-    ProgressNotificationParam, ProgressToken, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
+    CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, Implementation, ListToolsResult,
+    PaginatedRequestParams, ProgressNotificationParam, ProgressToken, ProtocolVersion,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, SubscriptionFilter,
+    Tool,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext, RoleServer, SubscriptionContext};
 use tokio::sync::{mpsc, watch};
@@ -38,7 +40,7 @@ pub struct McpServer {
     tools: Arc<ToolCache>,
     /// Present over HTTP, where sessions of the older era expire.
     activity: Option<Activity>,
-    /// Ends what was started on behalf of this connection.
+    /// Ends what was started on behalf of this connection: with this value, or before, when the client has left.
     alive: CancellationToken,
     _ends_with_us: DropGuard,
 }
@@ -99,7 +101,13 @@ impl ToolCache {
 
 impl ServerHandler for McpServer {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
+        // Prompts and resources are there, and there are none: clients that ask get an empty list, not an error.
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_tool_list_changed()
+            .enable_prompts()
+            .enable_resources()
+            .build();
         let mut us = Implementation::new("greenroom", env!("CARGO_PKG_VERSION"));
         us.title = Some("Greenroom".to_owned());
         let mut info = ServerConfig::new(capabilities);
@@ -174,24 +182,50 @@ impl ServerHandler for McpServer {
         });
     }
 
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        Err(ErrorData::invalid_params(format!("Unknown prompt: {}. There are none.", request.name), None))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        Err(ErrorData::resource_not_found(
+            format!("Unknown resource: {}. There are none.", request.uri),
+            None,
+        ))
+    }
+
     /// What rmcp could not read as one of MCP's requests ends here, also a known one with wrong parameters.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let method = request.method;
+        let is_newer =
+            context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
+        let is_known = match method.as_str() {
+            "initialize" => !is_newer,
+            "server/discover" => is_newer,
+            "tools/call" | "tools/list" | "prompts/get" | "prompts/list" | "resources/read"
+            | "resources/list" => true,
+            _ => false,
+        };
         Err(match method.as_str() {
             "tools/call" => ErrorData::invalid_params(
                 "tools/call needs `name`, the name of a tool, and `arguments`, an object",
                 None,
             ),
-            "initialize" | "tools/list" | "resources/read" | "prompts/get" | "server/discover" => {
-                ErrorData::invalid_params(
-                    format!("The parameters of {method} are not as MCP defines them"),
-                    None,
-                )
-            }
+            _ if is_known => ErrorData::invalid_params(
+                format!("The parameters of {method} are not as MCP defines them"),
+                None,
+            ),
             _ => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("Method not found: {method}"), None),
         })
     }
@@ -205,6 +239,7 @@ impl ServerHandler for McpServer {
         loop {
             tokio::select! {
                 () = context.cancelled() => return Ok(()),
+                () = self.alive.cancelled() => return Ok(()),
                 changed = next_change(&mut tools) => {
                     if !changed || context.sink().notify_tool_list_changed().await.is_err() {
                         return Ok(());

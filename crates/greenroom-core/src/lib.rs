@@ -3,5 +3,6 @@
 
 pub mod config;
 mod id_scanner;
+pub mod supervision;
 
 pub use id_scanner::IdScanner;

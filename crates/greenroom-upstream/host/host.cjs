@@ -170,7 +170,8 @@ class Seat {
   /** Ends the navigations under way, without touching what else the pages do. */
   async stopLoading() {
     const pages = this._context?.pages() ?? [];
-    await Promise.all(pages.map(async (/** @type {any} */ page) => {
+    // A page that closes meanwhile has stopped loading, too.
+    await Promise.allSettled(pages.map(async (/** @type {any} */ page) => {
       const session = await this._context.newCDPSession(page);
       await session.send('Page.stopLoading');
       await session.detach();
@@ -256,8 +257,9 @@ class Host {
         return this._start(request);
       case 'open': {
         const seat = new Seat(this, context, request.options);
+        await seat.connect();
         this._seats.set(context, seat);
-        return seat.connect();
+        return;
       }
       case 'stop_loading':
         return this._seat(context).stopLoading();

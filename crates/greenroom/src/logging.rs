@@ -10,7 +10,7 @@ use crate::exit::Exit;
 
 pub(crate) fn start(config: &Config) -> Result<()> {
     // rmcp reports every refused request and every connection; ours say it once, and better.
-    let quiet = if config.log.contains("rmcp") { "" } else { ",rmcp=error" };
+    let quiet = if config.log.contains("rmcp") { "" } else { ",rmcp=off" };
     let filter = EnvFilter::try_new(format!("{}{quiet}", config.log))
         .with_context(|| format!("LOG: `{}` is not a filter. Give a level such as `info`", config.log))
         .context(Exit::Usage)?;

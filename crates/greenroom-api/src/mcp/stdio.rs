@@ -33,8 +33,8 @@ type Writer = Pin<Box<dyn AsyncWrite + Send>>;
 /// Serves one client on this process's standard streams, until its input closes or `shutdown` is cancelled.
 pub async fn serve_stdio(engine: Engine, max_line: usize, shutdown: CancellationToken) -> io::Result<()> {
     let (reader, writer) = streams()?;
-    let (transport, writing) = StdioTransport::new(reader, writer, max_line);
     let server = McpServerFactory::new(engine).server();
+    let (transport, writing) = StdioTransport::new(reader, writer, max_line, server.alive.clone());
     match server.serve_with_ct(transport, shutdown.clone()).await {
         Ok(running) => {
             let _ = running.waiting().await;
@@ -54,10 +54,17 @@ struct StdioTransport {
     dropping: Option<IdScanner>,
     max_line: usize,
     writer: Option<mpsc::Sender<Bytes>>,
+    /// Cancelled when the input ends, so that subscriptions do not outlive their client.
+    client: CancellationToken,
 }
 
 impl StdioTransport {
-    fn new(reader: Reader, mut writer: Writer, max_line: usize) -> (Self, JoinHandle<()>) {
+    fn new(
+        reader: Reader,
+        mut writer: Writer,
+        max_line: usize,
+        client: CancellationToken,
+    ) -> (Self, JoinHandle<()>) {
         let (sender, mut queue) = mpsc::channel::<Bytes>(QUEUE);
         // A task of its own, so that a message is never cut in two when somebody stops waiting for it.
         let writing = tokio::spawn(async move {
@@ -68,7 +75,8 @@ impl StdioTransport {
             }
         });
         let buffer = BytesMut::with_capacity(READ_BYTES);
-        let transport = Self { reader, buffer, searched: 0, dropping: None, max_line, writer: Some(sender) };
+        let transport =
+            Self { reader, buffer, searched: 0, dropping: None, max_line, writer: Some(sender), client };
         (transport, writing)
     }
 
@@ -94,7 +102,10 @@ impl StdioTransport {
             }
             self.buffer.reserve(READ_BYTES);
             match self.reader.read_buf(&mut self.buffer).await {
-                Ok(0) | Err(_) => return None,
+                Ok(0) | Err(_) => {
+                    self.client.cancel();
+                    return None;
+                }
                 Ok(_) => {}
             }
         }

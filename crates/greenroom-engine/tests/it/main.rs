@@ -1,5 +1,7 @@
 //! The engine with the fake upstream: what callers see, and what is left behind.
 
+#![expect(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
