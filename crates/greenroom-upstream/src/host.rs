@@ -106,7 +106,7 @@ impl Host {
         message_limit: usize,
     ) -> Result<(ContextId, Peer), HostError> {
         let id = self.shared.next_context.fetch_add(1, Ordering::Relaxed);
-        let link = Tunnel { context: id, outgoing: self.shared.outgoing.clone() };
+        let link = Tunnel { context: id, shared: Arc::downgrade(&self.shared) };
         let peer = Peer::new(roots, message_limit, |_| Box::new(link));
         match &mut *self.shared.state() {
             State::Running { contexts, .. } => contexts.insert(id, peer.clone()),
@@ -161,6 +161,12 @@ impl Host {
         };
         self.shared.send(context, &arguments);
         answer.await.unwrap_or_else(|_| Err(Ended::because("the browser host has gone").into()))
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.shared.end(&Ended::because("the browser host was ended"));
     }
 }
 
@@ -231,17 +237,27 @@ impl Shared {
 
 struct Tunnel {
     context: u32,
-    outgoing: mpsc::UnboundedSender<Bytes>,
+    // Weak: the host's table of contexts holds the peer, which holds this.
+    shared: Weak<Shared>,
 }
 
 impl Outgoing for Tunnel {
     fn send(&self, _id: Option<u64>, message: Bytes) {
-        let _ = self.outgoing.send(frame(KIND_MCP, self.context, &message));
+        if let Some(shared) = self.shared.upgrade() {
+            let _ = shared.outgoing.send(frame(KIND_MCP, self.context, &message));
+        }
     }
 
     fn close(&self) {
-        let close = serde_json::to_vec(&json!({ "id": 0, "op": "close" })).expect("plain JSON");
-        let _ = self.outgoing.send(frame(KIND_CONTROL, self.context, &close));
+        let Some(shared) = self.shared.upgrade() else { return };
+        shared.send(self.context, &json!({ "id": 0, "op": "close" }));
+        let peer = match &mut *shared.state() {
+            State::Running { contexts, .. } => contexts.remove(&self.context),
+            State::Ended(_) => None,
+        };
+        if let Some(peer) = peer {
+            peer.end(Ended::because("the browser context was closed"));
+        }
     }
 }
 

@@ -134,6 +134,8 @@ async fn own(
             },
         }
     };
+    // What it started must not outlive it, nor hold its output open as if it were still there.
+    signal_group(pid, Signal::SIGKILL);
     // What it printed last is worth a moment: it usually says why.
     let last_words = async {
         for reader in readers {

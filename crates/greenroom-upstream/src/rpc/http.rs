@@ -17,6 +17,9 @@ use super::sse::{Event, EventReader};
 const SESSION: &str = "mcp-session-id";
 const VERSION: &str = "mcp-protocol-version";
 
+/// How long a message that needs no answer may hold up the next one.
+const NOTICE_LIMIT: Duration = Duration::from_secs(5);
+
 /// Connects and shakes hands, since the session's id and the protocol's version travel in headers from then on.
 pub async fn connect_http(
     url: &str,
@@ -91,6 +94,10 @@ impl Link {
         headers
     }
 
+    fn broken(&self, error: &reqwest::Error) -> CallError {
+        CallError::Transport(format!("the connection to {} broke: {}", self.url, root(error)))
+    }
+
     async fn post(&self, message: Bytes) -> Result<Response, CallError> {
         let response = self
             .client
@@ -131,7 +138,12 @@ async fn post_in_order(
     while let Some(Some((id, message))) = closing.run_until_cancelled(messages.recv()).await {
         let exchange = exchange(Arc::clone(&link), peer.clone(), id, message);
         match id {
-            None => exchange.await,
+            None => {
+                let exchange = tokio::time::timeout(NOTICE_LIMIT, exchange);
+                if let Some(Err(_)) = closing.run_until_cancelled(exchange).await {
+                    tracing::debug!("the upstream did not accept a notification in time");
+                }
+            }
             Some(_) => {
                 let closing = closing.clone();
                 tokio::spawn(async move {
@@ -204,14 +216,15 @@ async fn read_response(
 
 /// Some servers answer protocol errors with an HTTP error and the JSON-RPC answer in the body.
 fn is_answer(body: &[u8]) -> bool {
-    serde_json::from_slice::<serde_json::Value>(body).is_ok_and(|value| value.get("id").is_some())
+    serde_json::from_slice::<serde_json::Value>(body)
+        .is_ok_and(|value| value.get("id").is_some_and(|id| !id.is_null()))
 }
 
 async fn read_body(link: &Link, response: Response) -> Result<Bytes, CallError> {
     let mut body = BytesMut::new();
     let mut stream = response.bytes_stream();
     while let Some(chunk) = stream.next().await {
-        let chunk = chunk.map_err(|error| CallError::Transport(root(&error)))?;
+        let chunk = chunk.map_err(|error| link.broken(&error))?;
         if body.len() + chunk.len() > link.limit {
             return Err(CallError::TooLarge { limit: link.limit });
         }
@@ -229,7 +242,7 @@ async fn read_events(
     let mut reader = EventReader::new(link.limit);
     let mut stream = response.bytes_stream();
     while let Some(chunk) = stream.next().await {
-        let chunk = chunk.map_err(|error| CallError::Transport(root(&error)))?;
+        let chunk = chunk.map_err(|error| link.broken(&error))?;
         for event in reader.push(&chunk) {
             let Some(peer) = peer.get() else { return Ok(()) };
             match (event, id) {

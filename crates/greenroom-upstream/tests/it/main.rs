@@ -1,0 +1,10 @@
+//! Upstreams from the outside: the raw client on a scripted wire, over stdio and over HTTP; the installer on
+//! machines made of stub programs; and the facts about the pinned browser server that the code relies on.
+
+mod host_contract;
+mod http;
+mod install;
+mod scripted_http;
+mod stdio;
+mod support;
+mod wire;
