@@ -24,6 +24,9 @@ use crate::tools::{ToolBook, ToolList};
 /// How long a browser has to come to rest after its context was closed under a call, before it is given up.
 const AFTER_RESET: Duration = Duration::from_secs(10);
 
+/// How often a call that nobody waits for is told to stop, until it has.
+const INTERRUPT_EVERY: Duration = Duration::from_millis(500);
+
 /// How long calls in flight have to finish when we are asked to stop.
 const DRAIN: Duration = Duration::from_secs(5);
 
@@ -256,14 +259,19 @@ impl Running {
 
     /// The caller has left. The browser is handed on only when it is done with what it was asked.
     async fn wind_down(&mut self, mut pending: Pending, upstream: &Arc<Upstream>, deadline: Option<Instant>) {
-        match before(deadline, upstream.interrupt(pending.id())).await {
-            Some(AfterInterrupt::Silent) => {}
-            Some(AfterInterrupt::Answers) => {
-                if before(deadline, &mut pending).await.is_none() {
-                    self.overdue(pending, upstream).await;
+        let rest = async {
+            loop {
+                if upstream.interrupt(pending.id()).await == AfterInterrupt::Silent {
+                    return;
+                }
+                // Once may be too early: a page that does not exist yet cannot be told to stop.
+                if timeout(INTERRUPT_EVERY, &mut pending).await.is_ok() {
+                    return;
                 }
             }
-            None => self.overdue(pending, upstream).await,
+        };
+        if before(deadline, rest).await.is_none() {
+            self.overdue(pending, upstream).await;
         }
     }
 

@@ -18,6 +18,9 @@ use crate::rpc::{CallError, Ended, Notice, Peer, Pending, Progress, ServerInfo};
 pub use custom::CustomDriver;
 pub use playwright::{PlaywrightDriver, PlaywrightSetup};
 
+/// How long a browser may take to be told that a call is not wanted any more. One that hangs never answers.
+const INTERRUPT_LIMIT: Duration = Duration::from_secs(2);
+
 /// How one kind of server is launched and treated.
 pub trait Driver: Send + Sync + 'static {
     /// What people call it.
@@ -133,8 +136,10 @@ impl Upstream {
         match &self.behind {
             Behind::Host { host, context } => {
                 // MCP's own cancellation would leave the page in the middle of things (and get no answer).
-                if let Err(error) = host.stop_loading(*context).await {
-                    tracing::debug!(%error, "loading could not be stopped");
+                match tokio::time::timeout(INTERRUPT_LIMIT, host.stop_loading(*context)).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => tracing::debug!(%error, "loading could not be stopped"),
+                    Err(_) => tracing::debug!("the browser does not answer, so loading was not stopped"),
                 }
                 AfterInterrupt::Answers
             }

@@ -112,25 +112,26 @@ impl Installer {
     async fn find_or_install(&self, browser: &BrowserConfig) -> Result<Installed, InstallError> {
         let node = self.machine.program("node").ok_or(InstallError::NodeMissing)?;
         let packages = packages::folder(&self.data_dir);
+        let found = browser::find(&self.machine, browser)?;
         // The usual case: everything is there, and no lock is needed to see that.
-        if packages::is_complete(&packages)
-            && let Some(browser) = browser::find(&self.machine, browser)?
-        {
+        if let (Some(browser), true) = (&found, packages::is_complete(&packages)) {
             let host_script = packages::host_script(&packages)?;
-            return Ok(Installed { node, host_script, browser });
+            return Ok(Installed { node, host_script, browser: browser.clone() });
+        }
+        if !packages::is_complete(&packages) {
+            self.permit("the browser server (@playwright/mcp)")?;
+        }
+        if found.is_none() {
+            self.permit(&format!("a browser ({})", browser.browser.name()))?;
         }
         let _lock = self.lock().await?;
         if !packages::is_complete(&packages) {
             self.check_node(&node).await?;
-            self.permit("the browser server (@playwright/mcp)")?;
             packages::install(self, &packages).await?;
         }
         let browser = match browser::find(&self.machine, browser)? {
             Some(path) => path,
-            None => {
-                self.permit(&format!("a browser ({})", browser.browser.name()))?;
-                browser::install(self, browser, &node, &packages).await?
-            }
+            None => browser::install(self, browser, &node, &packages).await?,
         };
         let host_script = packages::host_script(&packages)?;
         Ok(Installed { node, host_script, browser })
