@@ -1,0 +1,58 @@
+//! Greenroom's benchmarks.
+//!
+//! `cargo run --release -p greenroom-bench -- overhead` says what a tool call costs on its way through
+//! Greenroom, against the same call made straight to the server behind it and, with `--peers`, through other
+//! gateways of the same kind.
+//!
+//! ```text
+//! overhead ─► binaries   builds what is measured
+//!          ─► routes     starts one server for each route; peers.rs knows those of others
+//!          ─► measure    calls them in turn, round by round, through client.rs
+//!          ─► report     table, verdict, JSON
+//! ```
+
+mod binaries;
+mod client;
+mod machine;
+mod measure;
+mod overhead;
+mod peers;
+mod report;
+mod routes;
+mod samples;
+mod server;
+mod startup;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Debug, Parser)]
+#[command(name = "greenroom-bench", about = "Greenroom's benchmarks", arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// What a tool call costs on its way through Greenroom
+    Overhead(overhead::Options),
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let Command::Overhead(options) = Cli::parse().command;
+    // One thread: a call that hops between threads of the client would be slower for reasons of the client's own.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(overhead::run(&options))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        super::Cli::command().debug_assert();
+    }
+}
