@@ -9,15 +9,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{Path, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{any, get};
+use axum::routing::{any, get, post};
 use axum::serve::ListenerExt;
 use axum::{Json, Router};
 use greenroom_core::config::HttpConfig;
-use greenroom_engine::Engine;
+use greenroom_engine::{Engine, InstanceState};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -78,6 +78,7 @@ fn router(local: SocketAddr, engine: Engine, config: &HttpConfig, shutdown: &Can
         .route("/mcp", any(move |request| mcp(service.clone(), max_body, request)))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
+        .route("/api/pools/{pool}/instances/{instance}/restart", post(restart))
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
         .with_state(engine)
@@ -87,15 +88,18 @@ fn router(local: SocketAddr, engine: Engine, config: &HttpConfig, shutdown: &Can
 async fn mcp(
     service: StreamableHttpService<McpServer, Sessions>,
     max_body: usize,
-    mut request: Request,
+    request: Request,
 ) -> Response {
-    if request.method() == Method::POST {
-        request = match front::read(request, max_body).await {
-            Ok(request) => request,
-            Err(response) => return response,
-        };
+    if request.method() != Method::POST {
+        return front::in_protocol(service.handle(request).await.map(Body::new)).await;
     }
-    front::in_protocol(service.handle(request).await.map(Body::new)).await
+    match front::read(request, max_body).await {
+        Ok((request, body)) => {
+            let response = service.handle(request).await.map(Body::new);
+            front::in_protocol(front::explain(response, &body).await).await
+        }
+        Err(response) => response,
+    }
 }
 
 /// The process lives.
@@ -103,13 +107,31 @@ async fn healthz() -> Json<serde_json::Value> {
     Json(json!({ "status": "ok", "version": env!("CARGO_PKG_VERSION") }))
 }
 
-/// Calls are taken.
+/// Calls are taken, and there is a browser server for them or can be one.
 async fn readyz(State(engine): State<Engine>) -> Response {
+    let status = engine.status();
     if engine.is_stopping() {
-        error(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", "Greenroom is shutting down.")
-    } else {
-        Json(json!({ "status": "ready" })).into_response()
+        return error(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", "Greenroom is shutting down.");
     }
+    if let (InstanceState::Failed, Some(failure)) = (&status.state, &status.last_failure) {
+        let message =
+            format!("The browser server has failed and was given up: {failure}. Restart it by hand.");
+        return error(StatusCode::SERVICE_UNAVAILABLE, "degraded", &message);
+    }
+    Json(json!({ "status": "ready", "upstream": status.state.name(), "restarts": status.restarts }))
+        .into_response()
+}
+
+/// Starts an instance anew, by hand. There is one so far, under the name that the only pool will have.
+async fn restart(State(engine): State<Engine>, Path((pool, instance)): Path<(String, String)>) -> Response {
+    if (pool.as_str(), instance.as_str()) != ("DEFAULT", "0") {
+        let message =
+            format!("There is no instance {instance} in a pool {pool}. The only one is 0 in DEFAULT.");
+        return error(StatusCode::NOT_FOUND, "not_found", &message);
+    }
+    engine.restart("asked for over HTTP");
+    (StatusCode::ACCEPTED, Json(json!({ "pool": pool, "instance": instance, "status": "restarting" })))
+        .into_response()
 }
 
 async fn not_found() -> Response {

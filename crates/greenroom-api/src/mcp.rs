@@ -121,10 +121,8 @@ impl ServerHandler for McpServer {
         _page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let list =
-            self.engine.tools().await.map_err(|launch| {
-                ErrorData::internal_error(CallFailure::Launch { launch }.to_string(), None)
-            })?;
+        let list = self.engine.tools().await;
+        let list = list.map_err(|unavailable| ErrorData::internal_error(unavailable.to_string(), None))?;
         let tools = self.tools.convert(&list).as_ref().clone();
         // The list is the same for everybody.
         Ok(ListToolsResult::with_all_items(tools)

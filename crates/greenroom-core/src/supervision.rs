@@ -3,9 +3,6 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// The first pause before a restart; each further one in the window is twice as long.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-
 /// How supervision is bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Supervision {
@@ -15,6 +12,8 @@ pub struct Supervision {
     pub check_failures: u32,
     pub restart_max: u32,
     pub restart_window: Duration,
+    /// The first pause before a restart; each further one in the window is twice as long.
+    pub restart_pause: Duration,
 }
 
 impl Default for Supervision {
@@ -25,6 +24,7 @@ impl Default for Supervision {
             check_failures: 3,
             restart_max: 3,
             restart_window: Duration::from_secs(300),
+            restart_pause: Duration::from_secs(1),
         }
     }
 }
@@ -43,12 +43,18 @@ pub enum AfterFailure {
 pub struct RestartBudget {
     max: u32,
     window: Duration,
+    pause: Duration,
     recent: VecDeque<Instant>,
 }
 
 impl RestartBudget {
     pub fn new(supervision: &Supervision) -> Self {
-        Self { max: supervision.restart_max, window: supervision.restart_window, recent: VecDeque::new() }
+        Self {
+            max: supervision.restart_max,
+            window: supervision.restart_window,
+            pause: supervision.restart_pause,
+            recent: VecDeque::new(),
+        }
     }
 
     pub fn after_failure(&mut self, now: Instant) -> AfterFailure {
@@ -60,7 +66,7 @@ impl RestartBudget {
             return AfterFailure::GiveUp;
         }
         self.recent.push_back(now);
-        let pause = FIRST_PAUSE.saturating_mul(1 << used.min(10));
+        let pause = self.pause.saturating_mul(1 << used.min(10));
         AfterFailure::Restart { attempt: used + 1, pause }
     }
 

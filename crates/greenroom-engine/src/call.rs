@@ -1,10 +1,9 @@
 //! One call: what is asked, what comes back, and the handle in between.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use greenroom_upstream::LaunchError;
+use greenroom_upstream::instance::Unavailable;
 use greenroom_upstream::rpc::{CallError, Progress};
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
@@ -36,8 +35,14 @@ pub enum CallFailure {
         seconds(*limit)
     )]
     NoTurn { limit: Duration },
-    #[error("The browser server could not be started: {}", chain(launch.as_ref()))]
-    Launch { launch: Arc<LaunchError> },
+    #[error(
+        "The browser server was not ready within {} (CALL_TIMEOUT); it is {state}{}. Try again later.",
+        seconds(*limit),
+        because(cause.as_deref())
+    )]
+    NotReady { limit: Duration, state: &'static str, cause: Option<String> },
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
     /// The upstream's own answer was an error, or there was none.
     #[error(transparent)]
     Upstream(CallError),
@@ -56,19 +61,8 @@ fn seconds(duration: Duration) -> String {
     format!("{} s", duration.as_secs_f64())
 }
 
-/// An error with its causes, each once.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let message = error.to_string();
-        if !text.contains(&message) {
-            text.push_str(": ");
-            text.push_str(&message);
-        }
-        cause = error.source();
-    }
-    text
+fn because(cause: Option<&str>) -> String {
+    cause.map_or_else(String::new, |cause| format!(": {cause}"))
 }
 
 /// A call under way. Dropping the handle leaves the call running; [`cancel`](Self::cancel) ends the waiting.

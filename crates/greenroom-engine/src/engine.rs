@@ -2,23 +2,25 @@
 
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{BoxFuture, MaybeDone, maybe_done};
+use greenroom_core::supervision::Supervision;
 use greenroom_upstream::driver::{AfterInterrupt, Overlap};
+use greenroom_upstream::instance::{InUse, State, Status, Unavailable};
 use greenroom_upstream::rpc::{CallError, Notice, Pending};
-use greenroom_upstream::{Driver, LaunchError, Upstream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use greenroom_upstream::{Driver, Instance, Upstream};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, oneshot, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::call::{CallFailure, CallHandle, CallRequest};
-use crate::slot::{Acquired, Slot};
 use crate::tools::{ToolBook, ToolList};
 
 /// How long a browser has to come to rest after its context was closed under a call, before it is given up.
@@ -33,6 +35,7 @@ const DRAIN: Duration = Duration::from_secs(5);
 pub struct EngineConfig {
     /// Deadline for a call, waiting for its turn included.
     pub call_timeout: Option<Duration>,
+    pub supervision: Supervision,
     /// Where lists of tools are kept across starts.
     pub cache_dir: PathBuf,
 }
@@ -42,7 +45,7 @@ pub struct Engine(Arc<Shared>);
 
 struct Shared {
     driver: Arc<dyn Driver>,
-    slot: Slot,
+    instance: Instance,
     tools: ToolBook,
     call_timeout: Option<Duration>,
     /// One permit where calls take turns; tokio's semaphore serves in order of arrival.
@@ -57,29 +60,38 @@ impl Engine {
             Overlap::InTurn => Some(Arc::new(Semaphore::new(1))),
             Overlap::Beside => None,
         };
-        Self(Arc::new(Shared {
-            slot: Slot::new(Arc::clone(&driver)),
+        let shared = Arc::new(Shared {
+            instance: Instance::new(Arc::clone(&driver), config.supervision),
             tools: ToolBook::open(&config.cache_dir, driver.as_ref()),
             driver,
             call_timeout: config.call_timeout,
             turns,
             calls: TaskTracker::new(),
             stopping: CancellationToken::new(),
-        }))
+        });
+        tokio::spawn(attend(Arc::downgrade(&shared), shared.instance.watch()));
+        Self(shared)
     }
 
     /// The tools that can be called. Starts the upstream only when there is no other way to know.
-    pub async fn tools(&self) -> Result<Arc<ToolList>, Arc<LaunchError>> {
+    pub async fn tools(&self) -> Result<Arc<ToolList>, Unavailable> {
         if let Some(list) = self.0.tools.current() {
             return Ok(list);
         }
         self.0.upstream().await?;
-        // A launch always leaves a list, be it an empty one.
-        Ok(self
-            .0
-            .tools
-            .current()
-            .unwrap_or_else(|| Arc::new(ToolList::new(Vec::new(), self.0.driver.as_ref()))))
+        // An upstream that does not list its tools has none.
+        let none = || Arc::new(ToolList::new(Vec::new(), self.0.driver.as_ref()));
+        Ok(self.0.tools.current().unwrap_or_else(none))
+    }
+
+    /// How the upstream is.
+    pub fn status(&self) -> Status {
+        self.0.instance.status()
+    }
+
+    /// Starts the upstream anew, also one that was given up.
+    pub fn restart(&self, cause: &str) {
+        self.0.instance.restart(cause);
     }
 
     /// The list that is known without asking anybody.
@@ -115,53 +127,19 @@ impl Engine {
         if timeout(DRAIN, self.0.calls.wait()).await.is_err() {
             tracing::warn!(calls = self.0.calls.len(), "calls in flight were cut off");
         }
-        if let Some(upstream) = self.0.slot.take().await {
-            upstream.close().await;
-        }
+        self.0.instance.stop().await;
     }
 }
 
 impl Shared {
-    /// The live upstream; launches one when there is none, with its tools listed.
-    async fn upstream(self: &Arc<Self>) -> Result<Arc<Upstream>, Arc<LaunchError>> {
-        let Acquired { upstream, is_new } = self.slot.acquire().await?;
-        if is_new {
-            tokio::spawn(Arc::clone(self).attend(Arc::clone(&upstream), upstream.notices()));
-            // With a list at hand the call need not wait for the fresh one.
-            if self.tools.current().is_none() {
-                self.list_tools(&upstream).await;
-            }
+    /// The live upstream, with its tools listed.
+    async fn upstream(&self) -> Result<InUse, Unavailable> {
+        let upstream = self.instance.acquire().await?;
+        // With a list at hand the call need not wait for the fresh one.
+        if self.tools.current().is_none() {
+            self.list_tools(&upstream).await;
         }
         Ok(upstream)
-    }
-
-    /// Looks after an upstream until it ends: its list of tools, and its end.
-    async fn attend(
-        self: Arc<Self>,
-        upstream: Arc<Upstream>,
-        mut notices: tokio::sync::broadcast::Receiver<Notice>,
-    ) {
-        let ended = upstream.ended();
-        tokio::pin!(ended);
-        self.list_tools(&upstream).await;
-        loop {
-            tokio::select! {
-                ended = &mut ended => {
-                    if !self.stopping.is_cancelled() {
-                        tracing::warn!(reason = %ended, "the upstream has gone; the next call starts another");
-                    }
-                    self.slot.forget(&upstream).await;
-                    return;
-                }
-                notice = notices.recv() => match notice {
-                    // Missed some: asking again covers them all.
-                    Ok(Notice::ToolsChanged) | Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {
-                        self.list_tools(&upstream).await;
-                    }
-                    Err(tokio::sync::broadcast::error::RecvError::Closed) => {}
-                },
-            }
-        }
     }
 
     async fn list_tools(&self, upstream: &Upstream) {
@@ -169,6 +147,50 @@ impl Shared {
             Ok(raw) => self.tools.update(raw, self.driver.as_ref()),
             Err(CallError::Ended(_)) => {}
             Err(error) => tracing::warn!(%error, "the upstream did not list its tools"),
+        }
+    }
+}
+
+/// Keeps the list of tools true: asks every upstream that comes up, and whenever it says that something changed.
+async fn attend(engine: Weak<Shared>, mut status: watch::Receiver<Status>) {
+    let mut current: Option<(Arc<Upstream>, broadcast::Receiver<Notice>)> = None;
+    loop {
+        let up = match &status.borrow_and_update().state {
+            State::Ready(upstream) => Some(Arc::clone(upstream)),
+            State::Unhealthy(_) => current.as_ref().map(|(upstream, _)| Arc::clone(upstream)),
+            _ => None,
+        };
+        let is_other = match (&up, &current) {
+            (Some(up), Some((known, _))) => !Arc::ptr_eq(up, known),
+            (up, known) => up.is_some() != known.is_some(),
+        };
+        if is_other {
+            current = up.map(|upstream| {
+                let notices = upstream.notices();
+                (upstream, notices)
+            });
+            if let (Some((upstream, _)), Some(engine)) = (&current, engine.upgrade()) {
+                engine.list_tools(upstream).await;
+            }
+        }
+        let notice = async {
+            match &mut current {
+                Some((_, notices)) => notices.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            changed = status.changed() => if changed.is_err() { return },
+            notice = notice => match notice {
+                // Missed some: asking again covers them all.
+                Ok(Notice::ToolsChanged) | Err(RecvError::Lagged(_)) => {
+                    if let (Some((upstream, _)), Some(engine)) = (&current, engine.upgrade()) {
+                        engine.list_tools(upstream).await;
+                    }
+                }
+                // It is going; its end shows in the status.
+                Err(RecvError::Closed) => if status.changed().await.is_err() { return },
+            },
         }
     }
 }
@@ -205,7 +227,7 @@ impl Running {
         request: &CallRequest,
         turn: Option<Turn>,
         deadline: Option<Instant>,
-    ) -> Result<(Arc<Upstream>, Option<OwnedSemaphorePermit>), CallFailure> {
+    ) -> Result<(InUse, Option<OwnedSemaphorePermit>), CallFailure> {
         let engine = &self.engine;
         let limit = engine.call_timeout.unwrap_or_default();
         let ready = async {
@@ -214,10 +236,11 @@ impl Running {
                 Some(turn) => Some(before(deadline, turn.come()).await.ok_or(CallFailure::NoTurn { limit })?),
                 None => None,
             };
-            let upstream = before(deadline, engine.upstream())
-                .await
-                .ok_or(CallFailure::TimedOut { limit })?
-                .map_err(|launch| CallFailure::Launch { launch })?;
+            let upstream = before(deadline, engine.upstream()).await.ok_or_else(|| {
+                let status = engine.instance.status();
+                let cause = status.last_failure.map(|failure| failure.to_string());
+                CallFailure::NotReady { limit, state: status.state.name(), cause }
+            })??;
             // Where no list was known before, it is now.
             engine.check_tool(&request.tool)?;
             Ok((upstream, turn))
@@ -230,12 +253,7 @@ impl Running {
         }
     }
 
-    async fn perform(
-        &mut self,
-        mut request: CallRequest,
-        upstream: &Arc<Upstream>,
-        deadline: Option<Instant>,
-    ) {
+    async fn perform(&mut self, mut request: CallRequest, upstream: &Upstream, deadline: Option<Instant>) {
         if let Some(list) = self.engine.tools.current()
             && let Some(tool) = list.find(&request.tool)
         {
@@ -258,7 +276,7 @@ impl Running {
     }
 
     /// The caller has left. The browser is handed on only when it is done with what it was asked.
-    async fn wind_down(&mut self, mut pending: Pending, upstream: &Arc<Upstream>, deadline: Option<Instant>) {
+    async fn wind_down(&mut self, mut pending: Pending, upstream: &Upstream, deadline: Option<Instant>) {
         let rest = async {
             loop {
                 if upstream.interrupt(pending.id()).await == AfterInterrupt::Silent {
@@ -276,7 +294,7 @@ impl Running {
     }
 
     /// No answer in time: the page is given up, and if even that does not free the browser, the upstream is.
-    async fn overdue(&mut self, mut pending: Pending, upstream: &Arc<Upstream>) {
+    async fn overdue(&mut self, mut pending: Pending, upstream: &Upstream) {
         let limit = self.engine.call_timeout.unwrap_or_default();
         self.answer(Err(CallFailure::TimedOut { limit }));
         if self.engine.turns.is_none() {
@@ -288,9 +306,7 @@ impl Running {
             let _ = (&mut pending).await;
         };
         if timeout(AFTER_RESET, rest).await.is_err() {
-            tracing::warn!("the browser did not come to rest after its page was closed; it is started anew");
-            self.engine.slot.forget(upstream).await;
-            upstream.close().await;
+            self.engine.instance.restart("it did not come to rest after a call that took too long");
         }
     }
 }

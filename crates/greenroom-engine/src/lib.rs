@@ -9,10 +9,10 @@
 
 mod call;
 mod engine;
-mod slot;
 mod tools;
 
 pub use call::{CallFailure, CallHandle, CallRequest};
 pub use engine::{Engine, EngineConfig};
+pub use greenroom_upstream::instance::{State as InstanceState, Status, Unavailable};
 pub use greenroom_upstream::rpc::{CallError, Progress};
 pub use tools::{ToolEntry, ToolList};

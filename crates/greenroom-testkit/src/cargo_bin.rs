@@ -39,6 +39,11 @@ fn build(package: &str, bin: &str) -> PathBuf {
     let release = !cfg!(debug_assertions);
     let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(cargo);
+    // What describes the package under test would be taken for a change by build scripts, and they would run anew.
+    let about_us = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in env::vars_os().filter(|(name, _)| name.to_str().is_some_and(about_us)) {
+        command.env_remove(name);
+    }
     command.args(["build", "--quiet", "--package", package, "--bin", bin, "--target-dir"]).arg(&target);
     if release {
         command.arg("--release");

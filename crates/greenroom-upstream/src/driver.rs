@@ -74,6 +74,16 @@ pub enum LaunchError {
     },
 }
 
+impl LaunchError {
+    /// Whether trying again cannot help before a person has done something.
+    pub fn needs_a_person(&self) -> bool {
+        matches!(
+            self,
+            Self::Install(_) | Self::Spawn(_) | Self::Folder { .. } | Self::Host(HostError::Spawn(_))
+        )
+    }
+}
+
 fn shown(last_output: &[String]) -> String {
     if last_output.is_empty() {
         String::new()
@@ -126,8 +136,34 @@ impl Upstream {
         self.peer.notices()
     }
 
+    pub fn has_ended(&self) -> bool {
+        self.peer.has_ended()
+    }
+
     pub fn ended(&self) -> impl Future<Output = Ended> + Send + use<> {
         self.peer.ended()
+    }
+
+    /// A health check: the server answers a ping, and the browser a round trip of its own, since Node answers
+    /// pings for a browser that hangs.
+    pub async fn check(&self) -> Result<(), String> {
+        match &self.behind {
+            Behind::Host { host, .. } => host.look(),
+            Behind::Process(process) => process.look(),
+            Behind::Remote => {}
+        }
+        let ping = async {
+            match self.peer.request("ping", serde_json::json!({})).map_err(CallError::from)?.await {
+                // Not every server knows it; an answer is an answer.
+                Ok(_) | Err(CallError::Rpc { .. }) => Ok(()),
+                Err(error) => Err(error),
+            }
+        };
+        ping.await.map_err(|error: CallError| error.to_string())?;
+        if let Behind::Host { host, .. } = &self.behind {
+            host.probe().await.map_err(|error| error.to_string())?;
+        }
+        Ok(())
     }
 
     /// Nobody waits for this call any more: stops what can be stopped without harm. Says whether an answer is
@@ -164,6 +200,7 @@ impl Upstream {
         match &self.behind {
             Behind::Host { host, .. } => host.exit().await,
             Behind::Process(process) => {
+                process.look_well().await;
                 self.peer.close();
                 process.end(Duration::from_secs(2)).await;
             }

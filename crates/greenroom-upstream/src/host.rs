@@ -19,8 +19,9 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::Command;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::process::{self, Output, Process, SpawnError, Watch};
+use crate::process::{self, Looker, Output, Process, SpawnError, Watch};
 use crate::rpc::{Ended, Outgoing, Peer};
+use crate::run_folder::Run;
 
 /// The script itself. It is written beside the installed packages, so that it finds them.
 pub const SCRIPT: &str = include_str!("../host/host.cjs");
@@ -57,6 +58,7 @@ struct Shared {
     next_request: AtomicU64,
     next_context: AtomicU32,
     state: Mutex<State>,
+    process: Looker,
 }
 
 enum State {
@@ -69,13 +71,18 @@ enum State {
 
 impl Host {
     /// Starts Node with the script. `start` is given to the host as its first request.
-    pub async fn start(mut command: Command, script: &Path, start: Value) -> Result<Self, HostError> {
+    pub async fn start(
+        mut command: Command,
+        script: &Path,
+        start: Value,
+        run: &Arc<Run>,
+    ) -> Result<Self, HostError> {
         let (ours, theirs) = StdUnixStream::pair().map_err(HostError::Socket)?;
         ours.set_nonblocking(true).map_err(HostError::Socket)?;
         let ours = UnixStream::from_std(ours).map_err(HostError::Socket)?;
         command.arg(script);
         let stdin = Stdio::from(std::os::fd::OwnedFd::from(theirs));
-        let process = process::spawn(command, Some(stdin), Output::Logged).await?.process;
+        let process = process::spawn(command, Some(stdin), Output::Logged, run).await?.process;
 
         let (reading, writing) = ours.into_split();
         let (outgoing, queue) = mpsc::unbounded_channel();
@@ -85,6 +92,7 @@ impl Host {
             next_request: AtomicU64::new(1),
             next_context: AtomicU32::new(1),
             state,
+            process: process.looker(),
         });
         tokio::spawn(write_frames(writing, queue));
         tokio::spawn(read_frames(reading, Arc::downgrade(&shared), process.watch()));
@@ -96,6 +104,11 @@ impl Host {
 
     pub fn pid(&self) -> u32 {
         self.process.pid()
+    }
+
+    /// Takes note of what runs below it.
+    pub(crate) fn look(&self) {
+        self.process.look();
     }
 
     /// Opens a context with an MCP connection of its own. The browser itself is launched by its first call.
@@ -140,6 +153,7 @@ impl Host {
 
     /// Asks the host to close its browser and go; ends it the hard way when it does not.
     pub async fn exit(&self) {
+        self.process.look_well().await;
         let id = self.shared.next_request.fetch_add(1, Ordering::Relaxed);
         self.shared.send(0, &json!({ "id": id, "op": "exit" }));
         self.process.end(EXIT_GRACE).await;
@@ -199,6 +213,8 @@ impl Shared {
             return;
         };
         if let Some(event) = control.event {
+            // A browser is new, or gone: who belongs to the host has changed.
+            self.process.look();
             tracing::info!(event, version = control.version, "browser host");
             return;
         }

@@ -28,6 +28,14 @@ pub struct Installed {
     pub browser: PathBuf,
 }
 
+/// What a machine has. Errors say what to do.
+pub struct Survey {
+    pub node: Result<(PathBuf, String), InstallError>,
+    pub npm: Option<PathBuf>,
+    pub server: Option<PathBuf>,
+    pub browser: Result<Option<(PathBuf, String)>, InstallError>,
+}
+
 /// What happens during an installation, for whoever shows it.
 #[derive(Clone, Debug)]
 pub enum Step {
@@ -126,7 +134,7 @@ impl Installer {
         }
         let _lock = self.lock().await?;
         if !packages::is_complete(&packages) {
-            self.check_node(&node).await?;
+            self.node_version(&node).await?;
             packages::install(self, &packages).await?;
         }
         let browser = match browser::find(&self.machine, browser)? {
@@ -135,6 +143,30 @@ impl Installer {
         };
         let host_script = packages::host_script(&packages)?;
         Ok(Installed { node, host_script, browser })
+    }
+
+    /// What is there, without changing anything.
+    pub async fn survey(&self, browser: &BrowserConfig) -> Survey {
+        let node = match self.machine.program("node") {
+            Some(path) => self.node_version(&path).await.map(|version| (path, version)),
+            None => Err(InstallError::NodeMissing),
+        };
+        let packages = packages::folder(&self.data_dir);
+        let browser = match browser::find(&self.machine, browser) {
+            Ok(Some(path)) => {
+                let output = self.machine.command(&path).arg("--version").output().await;
+                let version = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+                Ok(Some((path, version.unwrap_or_else(|error| format!("does not start: {error}")))))
+            }
+            Ok(None) => Ok(None),
+            Err(error) => Err(error),
+        };
+        Survey {
+            node,
+            npm: self.machine.program("npm"),
+            server: packages::is_complete(&packages).then_some(packages),
+            browser,
+        }
     }
 
     fn permit(&self, what: &str) -> Result<(), InstallError> {
@@ -153,13 +185,18 @@ impl Installer {
         locked.expect("locking does not panic").map_err(folder(&path))
     }
 
-    async fn check_node(&self, node: &Path) -> Result<(), InstallError> {
+    /// The version, if it is new enough.
+    async fn node_version(&self, node: &Path) -> Result<String, InstallError> {
         let output = self.machine.command(node).arg("--version").output().await;
         let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
         let found = text.map_err(|_| InstallError::NodeMissing)?;
         let major =
             found.trim_start_matches('v').split('.').next().and_then(|major| major.parse::<u32>().ok());
-        if major.is_some_and(|major| major >= 20) { Ok(()) } else { Err(InstallError::NodeTooOld { found }) }
+        if major.is_some_and(|major| major >= 20) {
+            Ok(found)
+        } else {
+            Err(InstallError::NodeTooOld { found })
+        }
     }
 
     /// Runs a tool, showing what it prints; gives back its last lines when it fails.

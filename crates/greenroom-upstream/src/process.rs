@@ -1,20 +1,29 @@
-//! Children: started from one thread, their output kept in a ring, ended as a group.
+//! Children: started from one thread, their output kept in a ring, and ended with everything that came of them.
 
+mod before_exec;
+mod family;
 mod log_ring;
 mod spawner;
+mod table;
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::io::AsyncRead;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::rpc::Ended;
+use crate::run_folder::Run;
+use family::Family;
 use log_ring::LogRing;
+
+pub(crate) use table::{ProcessName, Row, has_variable, rows, with_kin};
+pub use table::{dead_children, reap};
 
 /// How long a process may take to go after SIGTERM before it is killed.
 const TERM_GRACE: Duration = Duration::from_secs(2);
@@ -34,10 +43,10 @@ pub enum SpawnError {
     },
 }
 
-/// A running child in a process group of its own. Dropping this kills the group.
+/// A running child. Dropping this kills it and everything that came of it.
 pub struct Process {
     watch: Watch,
-    end: mpsc::UnboundedSender<End>,
+    requests: mpsc::UnboundedSender<Request>,
 }
 
 /// Sees a process without keeping it alive.
@@ -48,7 +57,11 @@ pub struct Watch {
     log: LogRing,
 }
 
-enum End {
+enum Request {
+    /// Something may have been started: take note of it. Dropping `seen` says that it was.
+    Look {
+        seen: Option<oneshot::Sender<()>>,
+    },
     Term,
     Kill,
 }
@@ -70,10 +83,22 @@ pub struct Spawned {
 }
 
 /// Starts the command. Its standard input is a pipe unless `stdin` is given.
+///
+/// In a task of its own: whoever stops waiting in the middle of it must not leave a child that nobody owns.
 pub async fn spawn(
+    command: Command,
+    stdin: Option<Stdio>,
+    output: Output,
+    run: &Arc<Run>,
+) -> Result<Spawned, SpawnError> {
+    tokio::spawn(spawn_whole(command, stdin, output, Arc::clone(run))).await.expect("starting does not panic")
+}
+
+async fn spawn_whole(
     mut command: Command,
     stdin: Option<Stdio>,
     output: Output,
+    run: Arc<Run>,
 ) -> Result<Spawned, SpawnError> {
     let program = command.as_std().get_program().to_string_lossy().into_owned();
     command
@@ -83,9 +108,15 @@ pub async fn spawn(
         // A Ctrl-C at the terminal is for Greenroom, which ends its children in its own order.
         .process_group(0)
         .kill_on_drop(true);
-    let mut child = spawner::spawn(command).await.map_err(|source| match source.kind() {
-        std::io::ErrorKind::NotFound => SpawnError::NotFound { program: program.clone() },
-        _ => SpawnError::Failed { program: program.clone(), source },
+    let mark = run.expect_child();
+    command.envs(mark.environment());
+    before_exec::die_with_us(&mut command);
+    let mut child = spawner::spawn(command).await.map_err(|source| {
+        mark.remove_files();
+        match source.kind() {
+            std::io::ErrorKind::NotFound => SpawnError::NotFound { program: program.clone() },
+            _ => SpawnError::Failed { program: program.clone(), source },
+        }
     })?;
     let pid = child.id().expect("a child that was not awaited has a pid");
     let log = LogRing::default();
@@ -99,11 +130,13 @@ pub async fn spawn(
         }
     };
     let stdin = child.stdin.take();
-    let (end, requests) = mpsc::unbounded_channel();
+    let (requests, received) = mpsc::unbounded_channel();
     let (exited, exit) = watch::channel(None);
-    tokio::spawn(own(child, pid, requests, exited, readers));
+    let mut family = Family::new(pid, mark, run);
+    family.look();
+    tokio::spawn(own(child, family, received, exited, readers));
     tracing::debug!(pid, program, "started");
-    Ok(Spawned { process: Process { watch: Watch { pid, exit, log }, end }, stdin, stdout })
+    Ok(Spawned { process: Process { watch: Watch { pid, exit, log }, requests }, stdin, stdout })
 }
 
 fn read_log(
@@ -114,28 +147,38 @@ fn read_log(
     tokio::spawn(async move { log.fill(pid, stream).await })
 }
 
-/// Owns the child until it has gone and been reaped.
+/// Owns the child until it and everything that came of it has gone.
 async fn own(
     mut child: Child,
-    pid: u32,
-    mut requests: mpsc::UnboundedReceiver<End>,
+    mut family: Family,
+    mut requests: mpsc::UnboundedReceiver<Request>,
     exited: watch::Sender<Option<ExitStatus>>,
     readers: Vec<tokio::task::JoinHandle<()>>,
 ) {
+    let pid = child.id().expect("a child that was not awaited has a pid");
     let status = loop {
         tokio::select! {
             status = child.wait() => break status,
             request = requests.recv() => match request {
-                Some(End::Term) => signal_group(pid, Signal::SIGTERM),
-                Some(End::Kill) | None => {
-                    signal_group(pid, Signal::SIGKILL);
+                Some(Request::Look { seen }) => {
+                    family.look();
+                    drop(seen);
+                }
+                Some(Request::Term) => {
+                    family.look();
+                    signal_group(pid, Signal::SIGTERM);
+                }
+                Some(Request::Kill) | None => {
+                    family.look();
+                    let _ = child.start_kill();
                     break child.wait().await;
                 }
             },
         }
     };
-    // What it started must not outlive it, nor hold its output open as if it were still there.
-    signal_group(pid, Signal::SIGKILL);
+    // What it started goes with it, however it went, and so do its files.
+    family.kill().await;
+    family.remove_files();
     // What it printed last is worth a moment: it usually says why.
     let last_words = async {
         for reader in readers {
@@ -169,18 +212,46 @@ impl Process {
         self.watch.clone()
     }
 
+    /// Takes note of what the child has started, so that it can be ended even if the child goes first.
+    pub fn look(&self) {
+        self.looker().look();
+    }
+
+    /// The same, and returns when it is done. To be awaited before a child is asked to go: afterwards nothing leads
+    /// from it to what it started.
+    pub async fn look_well(&self) {
+        let (seen, done) = oneshot::channel();
+        let _ = self.requests.send(Request::Look { seen: Some(seen) });
+        let _ = done.await;
+    }
+
+    pub(crate) fn looker(&self) -> Looker {
+        Looker(self.requests.downgrade())
+    }
+
     /// Ends it: waits for it to go by itself for `grace`, then SIGTERM, then SIGKILL.
     pub async fn end(&self, grace: Duration) {
         if tokio::time::timeout(grace, self.watch.exited()).await.is_ok() {
             return;
         }
-        let _ = self.end.send(End::Term);
+        let _ = self.requests.send(Request::Term);
         if tokio::time::timeout(TERM_GRACE, self.watch.exited()).await.is_ok() {
             return;
         }
         tracing::warn!(pid = self.pid(), "did not go after SIGTERM; killed");
-        let _ = self.end.send(End::Kill);
+        let _ = self.requests.send(Request::Kill);
         self.watch.exited().await;
+    }
+}
+
+/// Can have a process looked at, without keeping it alive.
+pub(crate) struct Looker(mpsc::WeakUnboundedSender<Request>);
+
+impl Looker {
+    pub(crate) fn look(&self) {
+        if let Some(requests) = self.0.upgrade() {
+            let _ = requests.send(Request::Look { seen: None });
+        }
     }
 }
 

@@ -61,6 +61,20 @@ pub(crate) enum Command {
     },
     /// Fetch the browser server, and a browser if this machine has none
     Install,
+    /// Look for what is missing or wrong on this machine, and say what to do
+    Doctor,
+    /// Start the browser server of a running `greenroom serve` anew
+    Restart {
+        /// Address of the server [default: 127.0.0.1]
+        #[arg(long)]
+        host: Option<String>,
+        /// Its port [default: 34501]
+        #[arg(long)]
+        port: Option<String>,
+    },
+    /// Clean up after a run that was killed; started by Greenroom itself
+    #[command(hide = true)]
+    Guard { folder: PathBuf },
     /// Look at the configuration
     Config {
         #[command(subcommand)]
@@ -91,7 +105,9 @@ impl Cli {
     /// The flags that are configuration keys too.
     pub(crate) fn layer(&self) -> Layer {
         let (host, port) = match &self.command {
-            Command::Serve { host, port, .. } => (host.clone(), port.clone()),
+            Command::Serve { host, port, .. } | Command::Restart { host, port } => {
+                (host.clone(), port.clone())
+            }
             _ => (None, None),
         };
         let common = &self.common;

@@ -3,9 +3,12 @@
 mod cli;
 mod config_files;
 mod config_show;
+mod doctor;
 mod exit;
 mod install_view;
 mod logging;
+mod orphans;
+mod restart;
 mod run;
 mod signals;
 

@@ -14,20 +14,29 @@ use greenroom_engine::{Engine, EngineConfig};
 use greenroom_upstream::Driver;
 use greenroom_upstream::driver::{CustomDriver, PlaywrightDriver, PlaywrightSetup};
 use greenroom_upstream::install::{Installer, Machine};
+use greenroom_upstream::run_folder::{self, Run, Swept};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{Cli, Command, ConfigCommand};
 use crate::exit::Exit;
 use crate::signals::Signals;
-use crate::{config_files, config_show, install_view, logging};
+use crate::{config_files, config_show, doctor, install_view, logging, orphans, restart};
 
 pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
+    // The guard has one thing to do, and no configuration may keep it from doing so.
+    if let Command::Guard { folder } = &cli.command {
+        run_folder::guard(folder);
+        return Ok(ExitCode::SUCCESS);
+    }
     let config = config_files::load(cli)?;
     match &cli.command {
         Command::Config { command: ConfigCommand::Check } => say("The configuration is right.\n"),
         Command::Config { command: ConfigCommand::Show { json: false } } => say(&config_show::table(&config)),
         Command::Config { command: ConfigCommand::Show { json: true } } => say(&config_show::json(&config)),
+        Command::Guard { .. } => unreachable!("it was served above"),
+        Command::Doctor => start(&config)?.block_on(doctor::examine(&config)),
+        Command::Restart { .. } => restart::restart(&config.http),
         Command::Install => start(&config)?.block_on(install(&config)),
         Command::Serve { install, .. } => start(&config)?.block_on(serve(&config, !install.no_install)),
         Command::Mcp { install, standalone: _ } => {
@@ -75,7 +84,8 @@ async fn serve(config: &Config, may_install: bool) -> Result<ExitCode> {
             _ = signals.next() => return Err(Exit::Interrupted.into()),
         }
     }
-    let engine = engine(config, &data_dir, installer)?;
+    let run = begin_run(&data_dir)?;
+    let engine = engine(config, &data_dir, installer, &run)?;
     let shutdown = CancellationToken::new();
     let server = tokio::spawn({
         let (engine, http, shutdown) = (engine.clone(), config.http.clone(), shutdown.clone());
@@ -89,7 +99,9 @@ async fn serve(config: &Config, may_install: bool) -> Result<ExitCode> {
     let wind_down = async {
         engine.shutdown().await;
         shutdown.cancel();
-        server.await.context("the HTTP server panicked")?.context("the HTTP server failed")
+        server.await.context("the HTTP server panicked")?.context("the HTTP server failed")?;
+        run.end();
+        Ok(())
     };
     tokio::select! {
         outcome = wind_down => outcome.map(|()| ExitCode::SUCCESS),
@@ -111,7 +123,8 @@ async fn mcp(config: &Config, may_install: bool) -> Result<ExitCode> {
             }
         });
     }
-    let engine = engine(config, &data_dir, installer)?;
+    let run = begin_run(&data_dir)?;
+    let engine = engine(config, &data_dir, installer, &run)?;
     let shutdown = CancellationToken::new();
     let serving = serve_stdio(engine.clone(), config.http.max_request_bytes, shutdown.clone());
     tokio::pin!(serving);
@@ -122,6 +135,7 @@ async fn mcp(config: &Config, may_install: bool) -> Result<ExitCode> {
     let wind_down = async {
         engine.shutdown().await;
         shutdown.cancel();
+        run.end();
     };
     tokio::select! {
         () = wind_down => Ok(ExitCode::SUCCESS),
@@ -133,17 +147,41 @@ fn installer(data_dir: &Path, may_install: bool) -> Installer {
     Installer::new(data_dir.to_owned(), Machine::this(), may_install, install_view::reporter())
 }
 
-fn engine(config: &Config, data_dir: &Path, installer: Installer) -> Result<Engine> {
+/// Cleans up after runs that were killed, and begins this one.
+fn begin_run(data_dir: &Path) -> Result<Arc<Run>> {
+    let swept = run_folder::sweep(data_dir);
+    if swept != Swept::default() {
+        tracing::info!(
+            runs = swept.runs,
+            processes = swept.processes,
+            "cleaned up after runs that were killed"
+        );
+    }
+    orphans::reap_if_first();
+    // Under the name it was started by: the file may have been replaced by a newer one meanwhile.
+    let guard = std::env::current_exe().ok();
+    let run = Run::begin(data_dir, guard)
+        .with_context(|| format!("the data folder {} cannot be written", data_dir.display()))
+        .context("make it writable, or choose another with `--data-dir`")?;
+    Ok(Arc::new(run))
+}
+
+fn engine(config: &Config, data_dir: &Path, installer: Installer, run: &Arc<Run>) -> Result<Engine> {
     let upstream = &config.upstream;
     let driver: Arc<dyn Driver> = match &upstream.driver {
         DriverConfig::Playwright(browser) => {
             let workspace = std::env::current_dir().context("the working directory is not there any more")?;
-            let setup = PlaywrightSetup { installer, output_dir: data_dir.join("output"), workspace };
+            let output_dir = data_dir.join("output");
+            let setup = PlaywrightSetup { run: Arc::clone(run), installer, output_dir, workspace };
             Arc::new(PlaywrightDriver::new(browser.clone(), upstream, setup))
         }
-        DriverConfig::Custom(custom) => Arc::new(CustomDriver::new(custom, upstream)),
+        DriverConfig::Custom(custom) => Arc::new(CustomDriver::new(custom, upstream, Arc::clone(run))),
     };
-    let engine = EngineConfig { call_timeout: upstream.call_timeout, cache_dir: data_dir.join("cache") };
+    let engine = EngineConfig {
+        call_timeout: upstream.call_timeout,
+        supervision: upstream.supervision,
+        cache_dir: data_dir.join("cache"),
+    };
     Ok(Engine::new(driver, &engine))
 }
 

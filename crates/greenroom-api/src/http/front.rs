@@ -81,20 +81,37 @@ pub(super) async fn check(State(door): State<Arc<Door>>, request: Request, next:
     }
 }
 
-/// Reads a POST's body and makes sure that it is a message, since rmcp answers broken ones in plain text.
-pub(super) async fn read(request: Request, max_body: usize) -> Result<Request, Response> {
+/// Reads a POST's body. Gives it back beside the request, for the case that it is refused later.
+pub(super) async fn read(request: Request, max_body: usize) -> Result<(Request, Bytes), Response> {
     let (parts, body) = request.into_parts();
     let Some(bytes) = collect(body, max_body).await else {
         let message =
             format!("The request is larger than {} MiB (MAX_REQUEST_MB).", max_body / (1024 * 1024));
         return Err(protocol_error(StatusCode::PAYLOAD_TOO_LARGE, -32600, &message));
     };
-    // What is small is decoded twice, here and in rmcp; that costs microseconds. What is large is tool arguments.
-    if let Err(problem) = serde_json::from_slice::<ClientJsonRpcMessage>(&bytes) {
-        let refusal = Refusal::unreadable(bytes.trim_ascii(), &problem);
-        return Err(json_response(StatusCode::BAD_REQUEST, refusal.body()));
+    Ok((Request::from_parts(parts, Body::from(bytes.clone())), bytes))
+}
+
+/// What rmcp answers, as plain text, to a body that it cannot read.
+const UNREADABLE: &str = "fail to deserialize request body";
+
+/// Says what is wrong with a body that rmcp could not read, as a protocol error.
+pub(super) async fn explain(response: Response, body: &Bytes) -> Response {
+    if response.status() != StatusCode::UNSUPPORTED_MEDIA_TYPE {
+        return response;
     }
-    Ok(Request::from_parts(parts, Body::from(bytes)))
+    let (parts, text) = response.into_parts();
+    let text = text.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    if !text.starts_with(UNREADABLE.as_bytes()) {
+        return Response::from_parts(parts, Body::from(text));
+    }
+    match serde_json::from_slice::<ClientJsonRpcMessage>(body) {
+        Err(problem) => {
+            let refusal = Refusal::unreadable(body.trim_ascii(), &problem);
+            json_response(StatusCode::BAD_REQUEST, refusal.body())
+        }
+        Ok(_) => Response::from_parts(parts, Body::from(text)),
+    }
 }
 
 /// The body, or `None` when it is too large. What is too large is still read for a while, so that a client that is

@@ -214,6 +214,28 @@ pub static KEYS: &[Key] = &[
         "How long an upstream may take from its start until it has answered `initialize`.",
     ),
     browser(
+        "HEALTH_CHECK_INTERVAL",
+        Kind::Millis,
+        Some("20000"),
+        "How often an upstream is asked whether it is well: a ping, and a round trip to the browser.",
+    ),
+    browser("HEALTH_CHECK_TIMEOUT", Kind::Millis, Some("5000"), "How long it may take to answer a check."),
+    browser(
+        "HEALTH_CHECK_FAILURES",
+        Kind::Count { min: 1, max: 1000 },
+        Some("3"),
+        "Checks missed in a row after which it is restarted. A call in flight is not cut off by that; new calls wait \
+         from the first miss on.",
+    ),
+    browser(
+        "RESTART_MAX",
+        Kind::Count { min: 0, max: 1000 },
+        Some("3"),
+        "Restarts within RESTART_WINDOW, after pauses of 1, 2, 4 … seconds; then the upstream is given up until a \
+         person restarts it.",
+    ),
+    browser("RESTART_WINDOW", Kind::Millis, Some("300000"), "The time in which restarts are counted."),
+    browser(
         "MAX_MESSAGE_MB",
         Kind::Count { min: 1, max: 1024 },
         Some("64"),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::mistake::Mistake;
 use super::settings::{Settings, place};
 use super::value::Value;
+use crate::supervision::Supervision;
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -42,6 +43,7 @@ pub struct UpstreamConfig {
     /// `None`: a call may take as long as it takes.
     pub call_timeout: Option<Duration>,
     pub start_timeout: Duration,
+    pub supervision: Supervision,
     pub max_message_bytes: usize,
     pub allow_unsafe_code: bool,
 }
@@ -141,6 +143,14 @@ impl Config {
             env: read.pairs("ENV"),
             call_timeout: read.optional_duration("CALL_TIMEOUT"),
             start_timeout: read.duration("START_TIMEOUT"),
+            supervision: Supervision {
+                check_interval: read.duration("HEALTH_CHECK_INTERVAL").max(Duration::from_millis(10)),
+                check_timeout: read.duration("HEALTH_CHECK_TIMEOUT"),
+                check_failures: read.count("HEALTH_CHECK_FAILURES"),
+                restart_max: read.count("RESTART_MAX"),
+                restart_window: read.duration("RESTART_WINDOW"),
+                ..Supervision::default()
+            },
             max_message_bytes: read.mebibytes("MAX_MESSAGE_MB"),
             allow_unsafe_code: read.bool("ALLOW_UNSAFE_CODE"),
         };
@@ -200,6 +210,10 @@ impl Reader<'_> {
             Some(Value::Number(number)) => *number,
             other => unreachable!("{name} is a number with a default, not {other:?}"),
         }
+    }
+
+    fn count(&self, name: &str) -> u32 {
+        u32::try_from(self.number(name)).expect("its largest value fits")
     }
 
     fn mebibytes(&self, name: &str) -> usize {

@@ -2,15 +2,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use greenroom_core::config::{self, Source};
-use greenroom_engine::{CallError, CallFailure, CallRequest, Engine, EngineConfig};
+use greenroom_core::supervision::Supervision;
+use greenroom_engine::{CallError, CallFailure, CallRequest, Engine, EngineConfig, Unavailable};
 use greenroom_testkit::{fake_upstream, process_alive};
 use greenroom_upstream::driver::{CustomDriver, Overlap};
-use greenroom_upstream::{Driver, LaunchError, Upstream};
+use greenroom_upstream::{Driver, LaunchError, Run, Upstream};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -47,20 +49,30 @@ struct Rig {
     cache: tempfile::TempDir,
 }
 
-fn driver(flags: &str, overlap: Overlap) -> Fake {
-    let command = format!("{} {flags}", fake_upstream().display());
-    let variables = [("GREENROOM_DRIVER", "custom"), ("GREENROOM_UPSTREAM_COMMAND", command.as_str())];
+fn driver(command: &str, overlap: Overlap, folder: &Path) -> Fake {
+    let variables = [("GREENROOM_DRIVER", "custom"), ("GREENROOM_UPSTREAM_COMMAND", command)];
     let pairs = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let config = config::load(vec![config::environment_layer(Source::Environment, pairs)]).unwrap();
     let config::Driver::Custom(custom) = &config.upstream.driver else { panic!("custom was asked for") };
-    Fake { inner: CustomDriver::new(custom, &config.upstream), overlap }
+    let run = Arc::new(Run::begin(folder, None).unwrap());
+    Fake { inner: CustomDriver::new(custom, &config.upstream, run), overlap }
+}
+
+/// Restarts without long pauses.
+fn supervision() -> Supervision {
+    Supervision { restart_pause: Duration::from_millis(1), ..Supervision::default() }
 }
 
 impl Rig {
     fn new(flags: &str, overlap: Overlap, call_timeout: Option<Duration>) -> Self {
+        Self::of(&format!("{} {flags}", fake_upstream().display()), overlap, call_timeout)
+    }
+
+    fn of(command: &str, overlap: Overlap, call_timeout: Option<Duration>) -> Self {
         let cache = tempfile::tempdir().unwrap();
-        let config = EngineConfig { call_timeout, cache_dir: cache.path().to_owned() };
-        Self { engine: Engine::new(Arc::new(driver(flags, overlap)), &config), cache }
+        let config =
+            EngineConfig { call_timeout, supervision: supervision(), cache_dir: cache.path().to_owned() };
+        Self { engine: Engine::new(Arc::new(driver(command, overlap, cache.path())), &config), cache }
     }
 
     fn call(&self, tool: &str, arguments: Value) -> greenroom_engine::CallHandle {
@@ -131,8 +143,13 @@ async fn the_list_of_tools_is_kept_across_starts_and_needs_no_upstream_then() {
     let names: Vec<_> = first.engine.tools().await.unwrap().iter().map(|tool| tool.name.clone()).collect();
     first.engine.shutdown().await;
 
-    let config = EngineConfig { call_timeout: None, cache_dir: first.cache.path().to_owned() };
-    let second = Engine::new(Arc::new(driver("--crash-on-start", Overlap::Beside)), &config);
+    let folder = first.cache.path();
+    let config =
+        EngineConfig { call_timeout: None, supervision: supervision(), cache_dir: folder.to_owned() };
+    let second = Engine::new(
+        Arc::new(driver(&format!("{} --crash-on-start", fake_upstream().display()), Overlap::Beside, folder)),
+        &config,
+    );
     let kept: Vec<_> = second.tools().await.unwrap().iter().map(|tool| tool.name.clone()).collect();
     assert_eq!(kept, names);
 }
@@ -239,24 +256,73 @@ async fn an_upstream_that_dies_fails_its_calls_with_its_last_words_and_comes_bac
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_launch_that_fails_tells_everyone_who_waited_for_it() {
+async fn an_upstream_that_cannot_start_is_given_up_and_everyone_who_waits_hears_why() {
     let rig = Rig::new("--crash-on-start --stderr no-display", Overlap::Beside, None);
     let failures = futures::future::join_all((0..8).map(|_| rig.failure("echo", json!({})))).await;
     for failure in failures {
         let text = failure.to_string();
-        assert!(matches!(failure, CallFailure::Launch { .. }), "{text}");
-        assert!(text.contains("no-display"), "{text}");
+        assert!(matches!(failure, CallFailure::Unavailable(Unavailable::Failed(_))), "{text}");
+        assert!(text.contains("no-display") && text.contains("greenroom restart"), "{text}");
     }
     rig.engine.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_launch_that_failed_once_is_tried_again_by_the_next_call() {
+async fn a_program_that_is_not_there_is_said_at_once_and_looked_for_again_by_the_next_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("server");
+    let rig = Rig::of(&program.display().to_string(), Overlap::Beside, None);
+    let failure = rig.failure("echo", json!({})).await;
+    assert!(matches!(failure, CallFailure::Unavailable(Unavailable::NotStarted(_))), "{failure}");
+    assert!(failure.to_string().contains("was not found"), "{failure}");
+    std::os::unix::fs::symlink(fake_upstream(), &program).unwrap();
+    assert_eq!(rig.text("echo", json!({ "text": "found" })).await, "found");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_failed_is_tried_again_while_the_call_waits() {
     let folder = tempfile::tempdir().unwrap();
     let marker = folder.path().join("started-once");
     let rig = Rig::new(&format!("--crash-once {}", marker.display()), Overlap::Beside, None);
-    assert!(matches!(rig.failure("echo", json!({})).await, CallFailure::Launch { .. }));
     assert_eq!(rig.text("echo", json!({ "text": "again" })).await, "again");
+    assert_eq!(rig.engine.status().restarts, 0, "the first that works is no restart");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_calls_during_a_restart_are_answered_or_told_why() {
+    let rig = Rig::new("", Overlap::Beside, Some(Duration::from_secs(60)));
+    rig.pid().await;
+    let crash = rig.call("crash", json!({}));
+    let calls = (0..50).map(|n| {
+        let mut call = rig.call("echo", json!({ "text": n.to_string() }));
+        async move { call.outcome().await }
+    });
+    let outcomes = futures::future::join_all(calls).await;
+    drop(crash);
+    let (answered, told): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
+    assert_eq!(answered.len() + told.len(), 50);
+    for outcome in told {
+        let failure = outcome.unwrap_err();
+        assert!(matches!(failure, CallFailure::Upstream(CallError::Ended(_))), "{failure}");
+        assert!(failure.to_string().contains("exited with code 1"), "{failure}");
+    }
+    assert_eq!(rig.text("echo", json!({ "text": "after" })).await, "after");
+    assert_eq!(rig.engine.status().restarts, 1);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_given_up_upstream_is_started_by_hand() {
+    let folder = tempfile::tempdir().unwrap();
+    let count = folder.path().join("starts");
+    let rig = Rig::new(&format!("--crash-first 4 {}", count.display()), Overlap::Beside, None);
+    assert!(matches!(rig.failure("echo", json!({})).await, CallFailure::Unavailable(Unavailable::Failed(_))));
+    // Another call does not wake it.
+    rig.failure("echo", json!({})).await;
+    rig.engine.restart("the disk is mended");
+    assert_eq!(rig.text("echo", json!({ "text": "well" })).await, "well");
     rig.engine.shutdown().await;
 }
 

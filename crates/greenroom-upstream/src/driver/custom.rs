@@ -1,5 +1,6 @@
 //! Any MCP server: a command that speaks stdio, or an address that speaks Streamable HTTP.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -10,8 +11,10 @@ use tokio::process::Command;
 use super::{Behind, Driver, LaunchError, Overlap, Upstream};
 use crate::process::{self, Output, Spawned};
 use crate::rpc::{CallError, connect_http, connect_lines};
+use crate::run_folder::Run;
 
 pub struct CustomDriver {
+    run: Arc<Run>,
     transport: Transport,
     env: Vec<(String, String)>,
     start_timeout: Duration,
@@ -19,8 +22,9 @@ pub struct CustomDriver {
 }
 
 impl CustomDriver {
-    pub fn new(custom: &CustomConfig, upstream: &UpstreamConfig) -> Self {
+    pub fn new(custom: &CustomConfig, upstream: &UpstreamConfig, run: Arc<Run>) -> Self {
         Self {
+            run,
             transport: custom.transport.clone(),
             env: upstream.env.clone(),
             start_timeout: upstream.start_timeout,
@@ -31,7 +35,8 @@ impl CustomDriver {
     async fn launch_stdio(&self, program: &str, args: &[String]) -> Result<Upstream, LaunchError> {
         let mut command = Command::new(program);
         command.args(args).envs(self.env.iter().map(|(name, value)| (name, value)));
-        let Spawned { process, stdin, stdout } = process::spawn(command, None, Output::Piped).await?;
+        let Spawned { process, stdin, stdout } =
+            process::spawn(command, None, Output::Piped, &self.run).await?;
         let (stdin, stdout) = (stdin.expect("it is piped"), stdout.expect("it is piped"));
         let what = format!("`{program}`");
         let (watch, named) = (process.watch(), what.clone());

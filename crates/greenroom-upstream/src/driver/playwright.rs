@@ -1,6 +1,7 @@
 //! `@playwright/mcp`, inside our host.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -13,6 +14,7 @@ use tokio::process::Command;
 use super::{Behind, Driver, LaunchError, Overlap, Upstream};
 use crate::host::{Host, SCRIPT};
 use crate::install::{Installed, Installer};
+use crate::run_folder::Run;
 
 /// Runs code inside the upstream's own process.
 const UNSAFE_TOOL: &str = "browser_run_code_unsafe";
@@ -35,6 +37,7 @@ pub struct PlaywrightDriver {
 
 /// What the driver needs from its surroundings.
 pub struct PlaywrightSetup {
+    pub run: Arc<Run>,
     pub installer: Installer,
     /// Where files without a name of their own go, unless configured.
     pub output_dir: PathBuf,
@@ -115,7 +118,9 @@ impl PlaywrightDriver {
         let mut command = Command::new(&installed.node);
         command.current_dir(&self.setup.workspace).envs(self.env.iter().map(|(name, value)| (name, value)));
         let launch = async {
-            let host = Host::start(command, &installed.host_script, self.start_request(&installed)).await?;
+            let host =
+                Host::start(command, &installed.host_script, self.start_request(&installed), &self.setup.run)
+                    .await?;
             let roots = vec![file_uri(&self.setup.workspace)];
             let (context, peer) = host.open(self.context_options(), roots, self.message_limit).await?;
             let info = peer.initialize().await?;

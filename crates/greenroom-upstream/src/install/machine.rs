@@ -34,7 +34,8 @@ impl Machine {
         }
     }
 
-    pub(super) fn program(&self, name: &str) -> Option<PathBuf> {
+    /// Where a program is, by its name or path.
+    pub fn program(&self, name: &str) -> Option<PathBuf> {
         which::which_in(name, Some(&self.path), "/").ok()
     }
 

@@ -164,6 +164,10 @@ impl Peer {
         self.0.notices.subscribe()
     }
 
+    pub fn has_ended(&self) -> bool {
+        matches!(*self.waiting(), Waiting::Ended(_))
+    }
+
     /// Returns when the connection is over.
     pub fn ended(&self) -> impl Future<Output = Ended> + Send + use<> {
         let mut ended = self.0.ended.subscribe();

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use tokio::process::Command;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::support::{MIB, call, chain, eventually, gone, launch, settings, soon};
+use crate::support::{MIB, call, chain, eventually, gone, launch, run, settings, soon};
 
 /// A small machine has room for two browsers.
 static BROWSERS: Semaphore = Semaphore::const_new(2);
@@ -55,14 +55,14 @@ fn browser() -> BrowserConfig {
 }
 
 /// The folders of one host, and the right to start a browser there.
-struct Room {
+pub(crate) struct Room {
     site: Site,
     folder: TempDir,
     _permit: SemaphorePermit<'static>,
 }
 
 impl Room {
-    async fn enter() -> Self {
+    pub(crate) async fn enter() -> Self {
         installed().await;
         let permit = BROWSERS.acquire().await.expect("it is never closed");
         let folder = TempDir::new().expect("a temporary folder");
@@ -85,9 +85,10 @@ impl Room {
         self.folder.path().join("temporary").display().to_string()
     }
 
-    fn driver(&self) -> PlaywrightDriver {
+    pub(crate) fn driver(&self) -> PlaywrightDriver {
         let settings = UpstreamConfig { env: vec![("TMPDIR".to_owned(), self.temporary())], ..settings() };
         let setup = PlaywrightSetup {
+            run: run(),
             installer: installer(),
             output_dir: self.output(),
             workspace: self.workspace(),
@@ -110,11 +111,12 @@ impl Room {
             "launch": { "type": "chromium", "options": options },
             "mcp": { "capabilities": ["core"], "outputDir": self.output(), "webmcp": false },
         });
-        let starting = Host::start(command, &installed.host_script, start);
+        let run = run();
+        let starting = Host::start(command, &installed.host_script, start, &run);
         soon("the host", starting).await.expect("the host starts")
     }
 
-    async fn navigate(&self, upstream: &Upstream, path: &str) -> Said {
+    pub(crate) async fn navigate(&self, upstream: &Upstream, path: &str) -> Said {
         said(upstream, "browser_navigate", json!({ "url": self.site.url(path) })).await
     }
 
@@ -137,7 +139,7 @@ async fn open(host: &Host) -> (ContextId, Peer) {
 
 /// A tool's result as text.
 #[derive(Debug)]
-struct Said {
+pub(crate) struct Said {
     text: String,
     is_error: bool,
 }
@@ -163,7 +165,7 @@ impl Said {
     }
 
     #[track_caller]
-    fn fine(self) -> Self {
+    pub(crate) fn fine(self) -> Self {
         assert!(!self.is_error, "{}", self.text);
         self
     }
@@ -550,7 +552,7 @@ async fn a_browser_that_cannot_be_launched_fails_the_call_and_is_tried_again_by_
     command.current_dir(room.workspace()).env("TMPDIR", room.temporary());
     let options = json!({ "headless": true, "executablePath": program, "chromiumSandbox": false });
     let start = json!({ "launch": { "type": "chromium", "options": options }, "mcp": {} });
-    let host = soon("the host", Host::start(command, &installed.host_script, start)).await.unwrap();
+    let host = soon("the host", Host::start(command, &installed.host_script, start, &run())).await.unwrap();
     let (_, peer) = open(&host).await;
     let url = json!({ "url": room.site.url("/links") });
     let failed = peer_said(&peer, "browser_navigate", url.clone()).await;
@@ -569,7 +571,7 @@ async fn a_host_that_cannot_load_its_packages_says_so() {
     fs::copy(&installed.host_script, &script).unwrap();
     let mut command = Command::new(&installed.node);
     command.current_dir(room.workspace());
-    let outcome = soon("the host to fail", Host::start(command, &script, json!({}))).await;
+    let outcome = soon("the host to fail", Host::start(command, &script, json!({}), &run())).await;
     let error = outcome.err().expect("there is nothing to load");
     assert!(
         matches!(&error, HostError::Refused(why) if why.contains("Cannot find module 'playwright'")),
@@ -583,7 +585,7 @@ async fn a_host_script_that_crashes_is_reported_with_what_it_printed() {
     let script = room.folder.path().join("host.cjs");
     fs::write(&script, "throw new Error('this script is broken')").unwrap();
     let command = Command::new(&installed().await.node);
-    let outcome = soon("the host to fail", Host::start(command, &script, json!({}))).await;
+    let outcome = soon("the host to fail", Host::start(command, &script, json!({}), &run())).await;
     let error = outcome.err().expect("the script is broken");
     let HostError::Ended(ended) = &error else { panic!("{error:?}") };
     assert_eq!(ended.reason, "the browser host (node) exited with code 1");
@@ -680,4 +682,31 @@ async fn closing_a_connection_ends_it_and_leaves_the_others() {
     assert_eq!(soon("the end", first.ended()).await.reason, "the browser context was closed");
     assert!(first.call_tool("browser_snapshot", &json!({}), None).is_err());
     peer_said(&second, "browser_navigate", url).await.fine();
+}
+
+#[tokio::test]
+async fn dropping_an_upstream_whose_browser_hangs_ends_the_browser_too() {
+    let room = Room::enter().await;
+    let upstream = room.launch().await;
+    room.navigate(&upstream, "/links").await.fine();
+    let family = children_of(upstream.pid().unwrap());
+    assert!(send_signal(browser_pid(upstream.pid().unwrap()).unwrap(), "STOP"));
+    drop(upstream);
+    for pid in family {
+        gone(pid).await;
+    }
+}
+
+#[tokio::test]
+async fn a_browser_that_hangs_goes_with_a_host_that_was_killed() {
+    let room = Room::enter().await;
+    let upstream = room.launch().await;
+    room.navigate(&upstream, "/links").await.fine();
+    let node = upstream.pid().unwrap();
+    let family = children_of(node);
+    assert!(send_signal(browser_pid(node).unwrap(), "STOP"));
+    assert!(send_signal(node, "KILL"));
+    for pid in family {
+        gone(pid).await;
+    }
 }

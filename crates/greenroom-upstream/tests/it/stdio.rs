@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use crate::support::{
     MIB, call, call_pid, call_text, call_until, chain, eventually, fake_driver, gone, launch, launch_error,
-    printed_by_the_fake, processes_with_argument, settings, soon, stdio_driver, text_of,
+    printed_by_the_fake, processes_with_argument, run, settings, soon, stdio_driver, text_of,
 };
 
 async fn fake(flags: &[&str]) -> Upstream {
@@ -213,7 +213,7 @@ async fn no_roots_are_declared_to_a_custom_server() {
 
 #[tokio::test]
 async fn roots_are_declared_and_listed_where_there_are_some() {
-    let spawned = process::spawn(Command::new(fake_upstream()), None, Output::Piped).await.unwrap();
+    let spawned = process::spawn(Command::new(fake_upstream()), None, Output::Piped, &run()).await.unwrap();
     let watch = spawned.process.watch();
     let roots = vec!["file:///work/a%20b".to_owned(), "file:///tmp".to_owned()];
     let peer =

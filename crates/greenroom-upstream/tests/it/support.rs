@@ -3,13 +3,16 @@
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write as _};
 use std::process::{Command, Stdio};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use greenroom_core::config::{CustomConfig, Driver as DriverConfig, Transport, UpstreamConfig};
+use greenroom_core::supervision::Supervision;
 use greenroom_testkit::{fake_upstream, process_alive};
 use greenroom_upstream::driver::CustomDriver;
 use greenroom_upstream::rpc::CallError;
+use greenroom_upstream::run_folder::{self, Run};
 use greenroom_upstream::{Driver, LaunchError, Upstream};
 use serde_json::{Value, json};
 
@@ -62,6 +65,17 @@ pub(crate) async fn gone(pid: u32) {
     eventually(&format!("process {pid} to go"), || !process_alive(pid)).await;
 }
 
+/// One run for all tests of this process. What an earlier one left, because it was killed, is swept.
+pub(crate) fn run() -> Arc<Run> {
+    static RUN: OnceLock<Arc<Run>> = OnceLock::new();
+    let run = RUN.get_or_init(|| {
+        let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+        run_folder::sweep(folder);
+        Arc::new(Run::begin(folder, None).expect("the target folder can be written"))
+    });
+    Arc::clone(run)
+}
+
 /// The settings of an upstream, to be changed by the test that minds.
 pub(crate) fn settings() -> UpstreamConfig {
     UpstreamConfig {
@@ -69,6 +83,7 @@ pub(crate) fn settings() -> UpstreamConfig {
         env: Vec::new(),
         call_timeout: None,
         start_timeout: PATIENCE,
+        supervision: Supervision::default(),
         max_message_bytes: 64 * MIB,
         allow_unsafe_code: false,
     }
@@ -77,7 +92,7 @@ pub(crate) fn settings() -> UpstreamConfig {
 pub(crate) fn stdio_driver(program: &str, args: &[&str], settings: &UpstreamConfig) -> CustomDriver {
     let args = args.iter().map(|&arg| arg.to_owned()).collect();
     let transport = Transport::Stdio { program: program.to_owned(), args };
-    CustomDriver::new(&CustomConfig { transport }, settings)
+    CustomDriver::new(&CustomConfig { transport }, settings, run())
 }
 
 /// The fake server behind pipes.
@@ -88,7 +103,7 @@ pub(crate) fn fake_driver(flags: &[&str], settings: &UpstreamConfig) -> CustomDr
 
 pub(crate) fn http_driver(url: &str, settings: &UpstreamConfig) -> CustomDriver {
     let transport = Transport::Http { url: url.to_owned() };
-    CustomDriver::new(&CustomConfig { transport }, settings)
+    CustomDriver::new(&CustomConfig { transport }, settings, run())
 }
 
 pub(crate) async fn launch(driver: &dyn Driver) -> Upstream {

@@ -8,3 +8,4 @@ mod http;
 mod pass_through;
 mod rig;
 mod stdio;
+mod supervision;
