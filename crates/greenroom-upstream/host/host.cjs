@@ -259,7 +259,7 @@ class Host {
         const seat = new Seat(this, context, request.options);
         await seat.connect();
         this._seats.set(context, seat);
-        return;
+        return null;
       }
       case 'stop_loading':
         return this._seat(context).stopLoading();
