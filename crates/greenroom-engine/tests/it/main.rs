@@ -294,13 +294,13 @@ async fn a_start_that_failed_is_tried_again_while_the_call_waits() {
 async fn fifty_calls_during_a_restart_are_answered_or_told_why() {
     let rig = Rig::new("", Overlap::Beside, Some(Duration::from_secs(60)));
     rig.pid().await;
-    let crash = rig.call("crash", json!({}));
+    let mut crash = rig.call("crash", json!({}));
     let calls = (0..50).map(|n| {
         let mut call = rig.call("echo", json!({ "text": n.to_string() }));
         async move { call.outcome().await }
     });
     let outcomes = futures::future::join_all(calls).await;
-    drop(crash);
+    crash.outcome().await.unwrap_err();
     let (answered, told): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
     assert_eq!(answered.len() + told.len(), 50);
     for outcome in told {
