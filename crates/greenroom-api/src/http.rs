@@ -23,7 +23,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::mcp::{McpServer, McpServerFactory};
+use crate::mcp::{Arrival, McpServer, McpServerFactory};
 use front::Door;
 use sessions::Sessions;
 
@@ -75,7 +75,7 @@ fn router(local: SocketAddr, engine: Engine, config: &HttpConfig, shutdown: &Can
     let service = StreamableHttpService::new(move || Ok(factory.server()), sessions, settings);
     let (door, max_body) = (Arc::new(Door::new(local, config)), config.max_request_bytes);
     Router::new()
-        .route("/mcp", any(move |request| mcp(service.clone(), max_body, request)))
+        .route("/mcp", any(move |State(engine), request| mcp(engine, service.clone(), max_body, request)))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/api/pools/{pool}/instances/{instance}/restart", post(restart))
@@ -86,6 +86,7 @@ fn router(local: SocketAddr, engine: Engine, config: &HttpConfig, shutdown: &Can
 }
 
 async fn mcp(
+    engine: Engine,
     service: StreamableHttpService<McpServer, Sessions>,
     max_body: usize,
     request: Request,
@@ -94,7 +95,12 @@ async fn mcp(
         return front::in_protocol(service.handle(request).await.map(Body::new)).await;
     }
     match front::read(request, max_body).await {
-        Ok((request, body)) => {
+        Ok((mut request, body)) => {
+            if front::is_call(&body)
+                && let Some(arrival) = Arrival::now(&engine)
+            {
+                request.extensions_mut().insert(arrival);
+            }
             let response = service.handle(request).await.map(Body::new);
             front::in_protocol(front::explain(response, &body).await).await
         }

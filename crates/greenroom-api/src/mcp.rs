@@ -1,8 +1,10 @@
 //! Greenroom as an MCP server, the same behind every transport and for both protocol eras.
 
+mod arrival;
 mod content;
 mod stdio;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use greenroom_engine::{CallError, CallFailure, CallRequest, Engine, Progress, ToolList};
@@ -20,6 +22,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::http::Activity;
+pub(crate) use arrival::Arrival;
 
 pub(crate) use stdio::Refusal;
 pub use stdio::serve_stdio;
@@ -30,9 +33,12 @@ const PROGRESS_QUEUE: usize = 32;
 /// How long a client of the newer era may keep the list of tools without asking again.
 const TOOLS_TTL_MS: u64 = 60_000;
 
-const INSTRUCTIONS: &str = "Greenroom drives a real browser. Begin with browser_navigate, read the page with \
+const FOR_A_PAGE: &str = "Greenroom drives a real browser. Begin with browser_navigate, read the page with \
      browser_snapshot, and act on the element refs that the snapshot gives. Calls run one after another, in the \
      order in which they arrive. A call can be cancelled; the browser is then free for the next one.";
+
+const FOR_OTHERS: &str = "Greenroom passes on the tools of another MCP server as they are. Calls run beside one another and \
+     can be cancelled.";
 
 /// Serves one connection (older era) or one request (newer era).
 pub struct McpServer {
@@ -42,6 +48,7 @@ pub struct McpServer {
     activity: Option<Activity>,
     /// Ends what was started on behalf of this connection: with this value, or before, when the client has left.
     alive: CancellationToken,
+    announcing: AtomicBool,
     _ends_with_us: DropGuard,
 }
 
@@ -68,6 +75,7 @@ impl McpServerFactory {
             engine: self.engine.clone(),
             tools: Arc::clone(&self.tools),
             activity: self.activity.clone(),
+            announcing: AtomicBool::new(false),
             _ends_with_us: alive.clone().drop_guard(),
             alive,
         }
@@ -112,7 +120,8 @@ impl ServerHandler for McpServer {
         us.title = Some("Greenroom".to_owned());
         let mut info = ServerConfig::new(capabilities);
         info.server_info = us;
-        info.instructions = Some(INSTRUCTIONS.to_owned());
+        let instructions = if self.engine.takes_turns() { FOR_A_PAGE } else { FOR_OTHERS };
+        info.instructions = Some(instructions.to_owned());
         info
     }
 
@@ -146,6 +155,7 @@ impl ServerHandler for McpServer {
         let mut call = self.engine.call(CallRequest {
             tool: request.name.into_owned(),
             arguments: request.arguments.unwrap_or_default(),
+            place: Arrival::of(&context.extensions),
             progress: token.as_ref().map(|_| progress),
         });
         let outcome = loop {
@@ -170,6 +180,10 @@ impl ServerHandler for McpServer {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        // Once is enough, however often a client says it.
+        if self.announcing.swap(true, Ordering::Relaxed) {
+            return;
+        }
         let (mut tools, alive) = (self.engine.watch_tools(), self.alive.clone());
         tokio::spawn(async move {
             while alive.run_until_cancelled(next_change(&mut tools)).await == Some(true) {

@@ -9,9 +9,13 @@ use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use crate::engine::Place;
+
 pub struct CallRequest {
     pub tool: String,
     pub arguments: Map<String, Value>,
+    /// The place in line, if it was taken when the call arrived.
+    pub place: Option<Place>,
     /// Where progress goes, if the caller wants it.
     pub progress: Option<mpsc::Sender<Progress>>,
 }
@@ -24,11 +28,11 @@ pub enum CallFailure {
     #[error("The call was cancelled.")]
     Cancelled,
     #[error(
-        "The browser did not answer within {} (CALL_TIMEOUT). Its page was closed so that the next call works; \
-         navigate again, or raise CALL_TIMEOUT for calls that take longer.",
-        seconds(*limit)
+        "There was no answer within {} (CALL_TIMEOUT). {}Raise CALL_TIMEOUT for calls that take longer.",
+        seconds(*limit),
+        if *shares_a_page { "The page is being closed so that the next call works; navigate again. " } else { "" }
     )]
-    TimedOut { limit: Duration },
+    TimedOut { limit: Duration, shares_a_page: bool },
     #[error(
         "The browser was busy with another call for {} (CALL_TIMEOUT), so this one was not started. Try again, or \
          cancel the other.",

@@ -26,6 +26,12 @@ use crate::tools::{ToolBook, ToolList};
 /// How long a browser has to come to rest after its context was closed under a call, before it is given up.
 const AFTER_RESET: Duration = Duration::from_secs(10);
 
+/// How long an upstream may take to list its tools.
+const LIST_LIMIT: Duration = Duration::from_secs(30);
+
+/// How long a call that nobody waits for may go on where calls have no deadline.
+const WIND_DOWN_LIMIT: Duration = Duration::from_secs(300);
+
 /// How often a call that nobody waits for is told to stop, until it has.
 const INTERRUPT_EVERY: Duration = Duration::from_millis(500);
 
@@ -108,13 +114,24 @@ impl Engine {
         self.0.stopping.is_cancelled()
     }
 
+    /// Takes a place in line for a call that has arrived and will be made in a moment. `None` where calls do not take
+    /// turns. Dropping it gives it up.
+    pub fn take_place(&self) -> Option<Place> {
+        self.0.turns.as_ref().map(|turns| Place(Some(Turn::queue(turns))))
+    }
+
+    /// Whether calls take turns on one page.
+    pub fn takes_turns(&self) -> bool {
+        self.0.turns.is_some()
+    }
+
     /// Starts a call. It runs to its end whatever becomes of the handle.
-    pub fn call(&self, request: CallRequest) -> CallHandle {
+    pub fn call(&self, mut request: CallRequest) -> CallHandle {
         let (reply, answer) = oneshot::channel();
         let cancel = CancellationToken::new();
         let handle = CallHandle { answer, cancel: cancel.clone() };
-        // The place in line is taken here and not in the task: tasks begin in no particular order.
-        let turn = self.0.turns.as_ref().map(Turn::queue);
+        // The place in line is taken here at the latest, and not in the task: tasks begin in no particular order.
+        let turn = request.place.take().or_else(|| self.take_place()).and_then(|place| place.0);
         let call = Running { engine: Arc::clone(&self.0), cancel, reply: Some(reply) };
         self.0.calls.spawn(call.run(request, turn));
         handle
@@ -143,10 +160,11 @@ impl Shared {
     }
 
     async fn list_tools(&self, upstream: &Upstream) {
-        match upstream.list_tools().await {
-            Ok(raw) => self.tools.update(raw, self.driver.as_ref()),
-            Err(CallError::Ended(_)) => {}
-            Err(error) => tracing::warn!(%error, "the upstream did not list its tools"),
+        match timeout(LIST_LIMIT, upstream.list_tools()).await {
+            Ok(Ok(raw)) => self.tools.update(raw, self.driver.as_ref()),
+            Ok(Err(CallError::Ended(_))) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "the upstream did not list its tools"),
+            Err(_) => tracing::warn!(limit = ?LIST_LIMIT, "the upstream did not list its tools in time"),
         }
     }
 }
@@ -212,7 +230,7 @@ impl Running {
 
     async fn run(mut self, request: CallRequest, turn: Option<Turn>) {
         let deadline = self.engine.call_timeout.map(|limit| Instant::now() + limit);
-        match self.prepare(&request, turn, deadline).await {
+        match self.prepare(&request.tool, turn, deadline).await {
             Ok((upstream, turn)) => {
                 self.perform(request, &upstream, deadline).await;
                 drop(turn);
@@ -224,14 +242,14 @@ impl Running {
     /// Everything before the upstream is asked: nothing has happened yet, so all of it can simply be dropped.
     async fn prepare(
         &self,
-        request: &CallRequest,
+        tool: &str,
         turn: Option<Turn>,
         deadline: Option<Instant>,
     ) -> Result<(InUse, Option<OwnedSemaphorePermit>), CallFailure> {
         let engine = &self.engine;
         let limit = engine.call_timeout.unwrap_or_default();
         let ready = async {
-            engine.check_tool(&request.tool)?;
+            engine.check_tool(tool)?;
             let turn = match turn {
                 Some(turn) => Some(before(deadline, turn.come()).await.ok_or(CallFailure::NoTurn { limit })?),
                 None => None,
@@ -242,7 +260,7 @@ impl Running {
                 CallFailure::NotReady { limit, state: status.state.name(), cause }
             })??;
             // Where no list was known before, it is now.
-            engine.check_tool(&request.tool)?;
+            engine.check_tool(tool)?;
             Ok((upstream, turn))
         };
         tokio::select! {
@@ -288,7 +306,8 @@ impl Running {
                 }
             }
         };
-        if before(deadline, rest).await.is_none() {
+        let deadline = deadline.unwrap_or_else(|| Instant::now() + WIND_DOWN_LIMIT);
+        if timeout_at(deadline, rest).await.is_err() {
             self.overdue(pending, upstream).await;
         }
     }
@@ -296,7 +315,8 @@ impl Running {
     /// No answer in time: the page is given up, and if even that does not free the browser, the upstream is.
     async fn overdue(&mut self, mut pending: Pending, upstream: &Upstream) {
         let limit = self.engine.call_timeout.unwrap_or_default();
-        self.answer(Err(CallFailure::TimedOut { limit }));
+        let shares_a_page = self.engine.turns.is_some();
+        self.answer(Err(CallFailure::TimedOut { limit, shares_a_page }));
         if self.engine.turns.is_none() {
             upstream.interrupt(pending.id()).await;
             return;
@@ -306,7 +326,7 @@ impl Running {
             let _ = (&mut pending).await;
         };
         if timeout(AFTER_RESET, rest).await.is_err() {
-            self.engine.instance.restart("it did not come to rest after a call that took too long");
+            upstream.retire("it did not come to rest after a call that took too long");
         }
     }
 }
@@ -324,6 +344,9 @@ impl Shared {
     }
 }
 
+/// A place in line, for whoever knows that a call has arrived before they can make it.
+pub struct Place(Option<Turn>);
+
 /// A place in the line of calls that take turns. Dropping it gives it up.
 struct Turn(Pin<Box<MaybeDone<BoxFuture<'static, OwnedSemaphorePermit>>>>);
 
@@ -331,7 +354,8 @@ impl Turn {
     fn queue(turns: &Arc<Semaphore>) -> Self {
         let turns = Arc::clone(turns);
         let acquire = async move { turns.acquire_owned().await.expect("the semaphore is never closed") };
-        let mut waiting = Box::pin(maybe_done(acquire.boxed()));
+        // Unconstrained: a task that has used up its share would not be queued by this poll.
+        let mut waiting = Box::pin(maybe_done(tokio::task::unconstrained(acquire).boxed()));
         // Tokio's semaphore serves in the order of the first polls; this is ours.
         let _ = waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         Self(waiting)

@@ -12,7 +12,7 @@ mod engine;
 mod tools;
 
 pub use call::{CallFailure, CallHandle, CallRequest};
-pub use engine::{Engine, EngineConfig};
+pub use engine::{Engine, EngineConfig, Place};
 pub use greenroom_upstream::instance::{State as InstanceState, Status, Unavailable};
 pub use greenroom_upstream::rpc::{CallError, Progress};
 pub use tools::{ToolEntry, ToolList};

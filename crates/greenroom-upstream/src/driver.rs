@@ -195,6 +195,11 @@ impl Upstream {
         }
     }
 
+    /// Gives it up: from now on it is treated as gone, and whoever looks after it replaces it.
+    pub fn retire(&self, reason: &str) {
+        self.peer.end(Ended::because(reason));
+    }
+
     /// Ends it in order: asked first, then the harder ways.
     pub async fn close(&self) {
         match &self.behind {

@@ -236,7 +236,7 @@ impl Instance {
         }
     }
 
-    /// Starts it anew, also when it had failed for good.
+    /// Starts it anew because a person wants it, also when it had failed for good.
     pub fn restart(&self, cause: impl Into<String>) {
         let _ = self.commands.send(Command::Restart { cause: cause.into() });
     }
@@ -331,7 +331,9 @@ impl Keeper {
             tokio::select! {
                 outcome = &mut launching => break outcome,
                 command = self.commands.recv() => match command {
-                    Some(Command::Demand { .. } | Command::Restart { .. }) => {}
+                    Some(Command::Demand { .. }) => {}
+                    // It is being started anyway, now with a full budget.
+                    Some(Command::Restart { .. }) => self.budget.refill(),
                     // Dropping the launch ends what it has started.
                     Some(Command::Stop { done }) => return Next::Stop(Some(done)),
                     None => return Next::Stop(None),
@@ -371,29 +373,25 @@ impl Keeper {
         tokio::pin!(ended);
         let mut tally = HealthTally::new(&self.supervision);
         let mut misses = 0;
-        let mut last_miss = String::new();
-        let mut looked = (Instant::now(), slept());
+        let mut check = Box::pin(checked(self.supervision, Arc::clone(&upstream)));
         loop {
-            let due = looked.0 + self.supervision.check_interval;
-            let check = async {
-                sleep_until(due).await;
-                // From here to the end of the check nothing else is waited for, so late means slept.
-                let late = is_jump(self.supervision.check_interval, looked.0.elapsed())
-                    || slept().more_than(looked.1);
-                (late, timeout(self.supervision.check_timeout, upstream.check()).await)
-            };
-            let (late, answer) = tokio::select! {
-                ended = &mut ended => return self.failed(Failure::Gone(ended.to_string())),
+            let checked = tokio::select! {
+                ended = &mut ended => {
+                    let next = self.failed(Failure::Gone(ended.to_string()));
+                    // The connection is over; the process may not be.
+                    upstream.close().await;
+                    return next;
+                }
                 command = self.commands.recv() => match command {
                     Some(Command::Demand { .. }) => continue,
                     Some(Command::Restart { cause }) => {
                         self.budget.refill();
                         tracing::warn!(cause, "upstream is restarted by hand");
-                        self.enter(State::Restarting);
-                        upstream.close().await;
                         self.status.send_modify(|status| {
+                            status.state = State::Restarting;
                             status.last_failure = Some(Arc::new(Failure::ByHand(cause)));
                         });
+                        upstream.close().await;
                         return Next::Launch;
                     }
                     Some(Command::Stop { done }) => {
@@ -406,50 +404,34 @@ impl Keeper {
                         return Next::Stop(None);
                     }
                 },
-                answer = check => answer,
+                checked = &mut check => checked,
             };
-            looked = (Instant::now(), slept());
-            let error = match answer {
-                Ok(Ok(())) => None,
-                Ok(Err(error)) => Some(error),
-                Err(_) => Some(format!("no answer within {} ms", self.supervision.check_timeout.as_millis())),
-            };
+            check = Box::pin(self::checked(self.supervision, Arc::clone(&upstream)));
             self.status.send_modify(|status| {
-                status.last_check = Some(Check { at: SystemTime::now(), error: error.clone() });
+                status.last_check = Some(Check { at: SystemTime::now(), error: checked.error.clone() });
             });
-            let health = match error {
-                None => tally.answered(),
-                Some(error) => {
-                    if late {
-                        tracing::info!("the clock has jumped; health checks begin anew");
-                        tally.begin_anew();
-                    }
-                    tracing::warn!(error, pid = upstream.pid(), "a health check was missed");
-                    last_miss = error;
-                    misses += 1;
-                    tally.missed()
+            let Some(error) = checked.error else {
+                tally.answered();
+                if misses > 0 {
+                    tracing::info!("the upstream answers again");
+                    misses = 0;
                 }
+                self.enter_if_changed(State::Ready(Arc::clone(&upstream)));
+                continue;
             };
-            match health {
-                Health::Well => {
-                    if misses > 0 {
-                        tracing::info!("the upstream answers again");
-                        misses = 0;
-                    }
-                    self.enter_if_changed(State::Ready(Arc::clone(&upstream)));
-                }
-                Health::Missing(_) => self.enter_if_changed(State::Unhealthy(Arc::clone(&upstream))),
-                Health::Ill => {
-                    self.enter_if_changed(State::Unhealthy(Arc::clone(&upstream)));
-                    // A call within its own deadline is not ended by checks. When the last is through, it is over.
-                    if *self.calls.borrow() > 0 {
-                        continue;
-                    }
-                    let failure = Failure::Ill { misses, last: last_miss };
-                    let next = self.failed(failure);
-                    upstream.close().await;
-                    return next;
-                }
+            if checked.after_sleep {
+                tracing::info!("the clock has jumped; health checks begin anew");
+                tally.begin_anew();
+            }
+            tracing::warn!(error, pid = upstream.pid(), "a health check was missed");
+            misses += 1;
+            let health = tally.missed();
+            self.enter_if_changed(State::Unhealthy(Arc::clone(&upstream)));
+            // A call within its own deadline is not ended by checks. When the last is through, it is over.
+            if health == Health::Ill && *self.calls.borrow() == 0 {
+                let next = self.failed(Failure::Ill { misses, last: error });
+                upstream.close().await;
+                return next;
             }
         }
     }
@@ -502,4 +484,26 @@ impl Keeper {
             }
         }
     }
+}
+
+/// What one check found.
+struct Checked {
+    error: Option<String>,
+    /// The machine, or we, slept while it was waited for.
+    after_sleep: bool,
+}
+
+/// Waits until a check is due and makes it.
+async fn checked(supervision: Supervision, upstream: Arc<Upstream>) -> Checked {
+    let begun = (Instant::now(), slept());
+    sleep_until(begun.0 + supervision.check_interval).await;
+    let answer = timeout(supervision.check_timeout, upstream.check()).await;
+    let planned = supervision.check_interval + supervision.check_timeout;
+    let after_sleep = is_jump(planned, begun.0.elapsed()) || slept().more_than(begun.1);
+    let error = match answer {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(error),
+        Err(_) => Some(format!("no answer within {} ms", supervision.check_timeout.as_millis())),
+    };
+    Checked { error, after_sleep }
 }

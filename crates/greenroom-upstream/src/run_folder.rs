@@ -55,6 +55,9 @@ impl Mark {
 /// How long killed processes may take to vanish from the table.
 const KILL_LIMIT: Duration = Duration::from_secs(3);
 
+/// How long a run may take to come into being.
+const BIRTH: Duration = Duration::from_secs(60);
+
 /// How long a guard waits for the lock of a run that is going.
 const GUARD_LIMIT: Duration = Duration::from_secs(30);
 
@@ -205,24 +208,33 @@ pub fn left_over(data_dir: &Path) -> Swept {
 
 fn folders(data_dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(data_dir.join("run")).into_iter().flatten().flatten();
-    // One that begins with a dot is being born, or died being born; the latter holds nothing.
-    entries.map(|entry| entry.path()).filter(|path| path.is_dir() && !is_unborn(path)).collect()
+    entries.map(|entry| entry.path()).filter(|path| path.is_dir() && !is_being_born(path)).collect()
 }
 
-fn is_unborn(folder: &Path) -> bool {
-    folder.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with('.'))
+/// One that begins with a dot is being born, for a moment. Later it is one that died being born.
+fn is_being_born(folder: &Path) -> bool {
+    let is_unborn =
+        folder.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with('.'));
+    let age =
+        folder.metadata().and_then(|data| data.modified()).map(|then| then.elapsed().unwrap_or_default());
+    is_unborn && age.is_ok_and(|age| age < BIRTH)
 }
 
-/// The lock of a run that is over; `None` while it lives.
-fn take_lock(folder: &Path) -> Option<File> {
-    let lock = File::options().read(true).write(true).open(folder.join("lock")).ok()?;
-    lock.try_lock().ok()?;
-    Some(lock)
+/// Proof that a run is over; `None` while it lives.
+fn take_lock(folder: &Path) -> Option<Option<File>> {
+    match File::options().read(true).write(true).open(folder.join("lock")) {
+        Ok(lock) => lock.try_lock().ok().map(|()| Some(lock)),
+        // Somebody was cleaning up and was killed.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(None),
+        Err(_) => None,
+    }
 }
 
 fn sweep_one(folder: &Path) -> Option<usize> {
     let _lock = take_lock(folder)?;
     let processes = leave_nothing(folder);
+    // The lock goes last: without it nobody could tell that there is something left to do.
+    let _ = std::fs::remove_dir_all(folder.join("tmp"));
     if let Err(error) = std::fs::remove_dir_all(folder) {
         tracing::debug!(%error, folder = %folder.display(), "could not be removed");
     }

@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use greenroom_core::config::Layer;
 
 const EXIT_CODES: &str = "Exit codes: 0 ended as asked; 1 failed while running; 2 wrong usage or configuration; \
-    3 something could not be installed; 4 the address cannot be listened on; 130 interrupted twice.";
+    3 something could not be installed; 4 the address cannot be listened on; 130 interrupted while starting, or a second time while stopping.";
 
 #[derive(Debug, Parser)]
 #[command(name = "greenroom", version, about = "A browser gateway for AI agents", after_help = EXIT_CODES)]

@@ -20,28 +20,48 @@ pub(crate) fn load(cli: &Cli) -> Result<Config> {
         }
         None => {
             let own = config_folder().map(|folder| folder.join("greenroom.toml"));
-            layers.extend(own.and_then(|path| optional_file(&path, true)));
-            layers.extend(optional_file(Path::new("greenroom.toml"), false));
+            if let Some(path) = own {
+                layers.extend(optional_file(&path, true)?);
+            }
+            layers.extend(optional_file(Path::new("greenroom.toml"), false)?);
         }
     }
-    layers.extend(dot_env(Path::new(".env")));
-    // A variable that is not text cannot be one of ours: their names and values are.
+    layers.extend(dot_env(Path::new(".env"))?);
+    // What is not text is shown as well as it can be; as a value of ours it is a mistake and is reported as one.
     let environment = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()));
     layers.push(config::environment_layer(Source::Environment, environment));
     layers.push(cli.layer());
     config::load(layers).map_err(|mistakes| anyhow::Error::new(mistakes).context(Exit::Usage))
 }
 
-fn optional_file(path: &Path, trusted: bool) -> Option<Layer> {
-    let text = std::fs::read_to_string(path).ok()?;
-    Some(config::file_layer(Source::File { path: path.to_owned(), trusted }, &text))
+/// `None` when there is none. One that is there and cannot be read is a mistake: it was put there for a reason.
+fn optional_file(path: &Path, trusted: bool) -> Result<Option<Layer>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(config::file_layer(Source::File { path: path.to_owned(), trusted }, &text))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error)
+            .with_context(|| format!("the configuration file {} cannot be read", path.display()))
+            .context(Exit::Usage),
+    }
 }
 
-fn dot_env(path: &Path) -> Option<Layer> {
-    let lines = dotenvy::from_path_iter(path).ok()?;
-    // The file usually belongs to somebody's project; lines that we cannot read are none of our business.
-    Some(config::environment_layer(Source::DotEnv { path: path.to_owned() }, lines.flatten()))
+fn dot_env(path: &Path) -> Result<Option<Layer>> {
+    let Ok(lines) = dotenvy::from_path_iter(path) else { return Ok(None) };
+    let mut variables = Vec::new();
+    for line in lines {
+        match line {
+            Ok(variable) => variables.push(variable),
+            // The file usually belongs to somebody's project; only lines that are meant for us are our business.
+            Err(dotenvy::Error::LineParse(line, _)) if config::is_ours(line.trim_start()) => {
+                let problem =
+                    format!("the line `{line}` of {} cannot be read; write NAME=value", path.display());
+                return Err(anyhow::anyhow!(problem).context(Exit::Usage));
+            }
+            Err(_) => {}
+        }
+    }
+    Ok(Some(config::environment_layer(Source::DotEnv { path: path.to_owned() }, variables)))
 }
 
 fn config_folder() -> Option<PathBuf> {

@@ -8,14 +8,18 @@ use tracing_subscriber::EnvFilter;
 
 use crate::exit::Exit;
 
-pub(crate) fn start(config: &Config) -> Result<()> {
+/// The filter that the configuration asks for, or what is wrong with it.
+pub(crate) fn filter(config: &Config) -> Result<EnvFilter> {
     // rmcp reports every refused request and every connection; ours say it once, and better.
     let quiet = if config.log.contains("rmcp") { "" } else { ",rmcp=off" };
-    let filter = EnvFilter::try_new(format!("{}{quiet}", config.log))
+    EnvFilter::try_new(format!("{}{quiet}", config.log))
         .with_context(|| format!("LOG: `{}` is not a filter. Give a level such as `info`", config.log))
-        .context(Exit::Usage)?;
+        .context(Exit::Usage)
+}
+
+pub(crate) fn start(config: &Config) -> Result<()> {
     let logger = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_env_filter(filter(config)?)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal());
     match config.log_format {

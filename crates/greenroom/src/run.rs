@@ -31,7 +31,10 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
     }
     let config = config_files::load(cli)?;
     match &cli.command {
-        Command::Config { command: ConfigCommand::Check } => say("The configuration is right.\n"),
+        Command::Config { command: ConfigCommand::Check } => {
+            logging::filter(&config)?;
+            say("The configuration is right.\n")
+        }
         Command::Config { command: ConfigCommand::Show { json: false } } => say(&config_show::table(&config)),
         Command::Config { command: ConfigCommand::Show { json: true } } => say(&config_show::json(&config)),
         Command::Guard { .. } => unreachable!("it was served above"),

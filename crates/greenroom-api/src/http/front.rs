@@ -84,7 +84,10 @@ pub(super) async fn check(State(door): State<Arc<Door>>, request: Request, next:
 /// Reads a POST's body. Gives it back beside the request, for the case that it is refused later.
 pub(super) async fn read(request: Request, max_body: usize) -> Result<(Request, Bytes), Response> {
     let (parts, body) = request.into_parts();
-    let Some(bytes) = collect(body, max_body).await else {
+    let bytes = collect(body, max_body).await.map_err(|()| {
+        protocol_error(StatusCode::BAD_REQUEST, -32700, "Parse error: the request broke off.")
+    })?;
+    let Some(bytes) = bytes else {
         let message =
             format!("The request is larger than {} MiB (MAX_REQUEST_MB).", max_body / (1024 * 1024));
         return Err(protocol_error(StatusCode::PAYLOAD_TOO_LARGE, -32600, &message));
@@ -114,13 +117,13 @@ pub(super) async fn explain(response: Response, body: &Bytes) -> Response {
     }
 }
 
-/// The body, or `None` when it is too large. What is too large is still read for a while, so that a client that is
+/// The body, or `None` when it is too large; an error when it breaks off. What is too large is still read for a while, so that a client that is
 /// busy sending gets to see the answer.
-async fn collect(mut body: Body, limit: usize) -> Option<Bytes> {
+async fn collect(mut body: Body, limit: usize) -> Result<Option<Bytes>, ()> {
     const PATIENCE: usize = 512 * 1024 * 1024;
     let (mut bytes, mut seen) = (BytesMut::new(), 0);
-    while let Some(Ok(frame)) = body.frame().await {
-        let Ok(data) = frame.into_data() else { continue };
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(drop)?.into_data() else { continue };
         seen += data.len();
         if seen <= limit {
             bytes.extend_from_slice(&data);
@@ -130,7 +133,17 @@ async fn collect(mut body: Body, limit: usize) -> Option<Bytes> {
             bytes.clear();
         }
     }
-    (seen <= limit).then(|| bytes.freeze())
+    Ok((seen <= limit).then(|| bytes.freeze()))
+}
+
+/// Whether a body is a call of a tool.
+pub(super) fn is_call(body: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Head<'a> {
+        #[serde(borrow, default)]
+        method: Option<std::borrow::Cow<'a, str>>,
+    }
+    serde_json::from_slice::<Head<'_>>(body).is_ok_and(|head| head.method.as_deref() == Some("tools/call"))
 }
 
 /// Turns a plain-text refusal of rmcp's into a protocol error with the same status.

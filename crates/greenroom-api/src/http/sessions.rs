@@ -19,6 +19,9 @@ use rmcp::transport::streamable_http_server::session::{ServerSseMessage, Session
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+/// Sessions that are kept at once. Clients that never say goodbye are common.
+const MOST_SESSIONS: usize = 1000;
+
 /// How long the answer to a finished request is kept for a client whose connection broke at that moment.
 const REPLAY: Duration = Duration::from_secs(1);
 
@@ -61,8 +64,18 @@ impl Activity {
     /// For the length of a call that arrived on a session.
     pub(crate) fn call(&self, extensions: &Extensions) -> Option<InUse> {
         let headers = &extensions.get::<http::request::Parts>()?.headers;
-        let id = headers.get("mcp-session-id")?.to_str().ok()?;
-        Some(self.begin(&Arc::from(id)))
+        let id: SessionId = Arc::from(headers.get("mcp-session-id")?.to_str().ok()?);
+        // A header of the newer era's means nothing and must leave nothing.
+        let is_known = self.entries().contains_key(&id);
+        is_known.then(|| self.begin(&id))
+    }
+
+    /// The session that has been idle longest, once there are too many.
+    fn surplus(&self) -> Option<SessionId> {
+        let entries = self.entries();
+        let idle = entries.iter().filter(|(_, entry)| entry.now == 0);
+        let oldest = || idle.min_by_key(|(_, entry)| entry.last).map(|(id, _)| Arc::clone(id));
+        (entries.len() >= MOST_SESSIONS).then(oldest).flatten()
     }
 
     fn forget(&self, id: &SessionId) {
@@ -121,6 +134,10 @@ impl SessionManager for Sessions {
     type Transport = SessionTransport;
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
+        if let Some(surplus) = self.activity.surplus() {
+            tracing::debug!(session = %surplus, "too many MCP sessions; the one that was idle longest is closed");
+            let _ = self.close_session(&surplus).await;
+        }
         let (id, transport) = self.inner.create_session().await?;
         self.activity.touch(&id);
         Ok((id, transport))

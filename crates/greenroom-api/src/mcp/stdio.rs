@@ -7,10 +7,12 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::pin::Pin;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use greenroom_core::IdScanner;
 use greenroom_engine::Engine;
+use rmcp::model::{ClientRequest, JsonRpcMessage};
 use rmcp::service::{RoleServer, RxJsonRpcMessage, ServiceExt, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::value::RawValue;
@@ -21,9 +23,11 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::McpServerFactory;
+use super::{Arrival, McpServerFactory};
 
 const READ_BYTES: usize = 64 * 1024;
+/// How long a client that has left may take to read what was answered last.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// Answers that may wait for a client that does not read.
 const QUEUE: usize = 64;
 
@@ -33,8 +37,9 @@ type Writer = Pin<Box<dyn AsyncWrite + Send>>;
 /// Serves one client on this process's standard streams, until its input closes or `shutdown` is cancelled.
 pub async fn serve_stdio(engine: Engine, max_line: usize, shutdown: CancellationToken) -> io::Result<()> {
     let (reader, writer) = streams()?;
-    let server = McpServerFactory::new(engine).server();
-    let (transport, writing) = StdioTransport::new(reader, writer, max_line, server.alive.clone());
+    let server = McpServerFactory::new(engine.clone()).server();
+    let (transport, mut writing) =
+        StdioTransport::new(reader, writer, max_line, engine, server.alive.clone());
     match server.serve_with_ct(transport, shutdown.clone()).await {
         Ok(running) => {
             let _ = running.waiting().await;
@@ -42,8 +47,10 @@ pub async fn serve_stdio(engine: Engine, max_line: usize, shutdown: Cancellation
         // The client left, or we were told to stop, before a session began.
         Err(error) => tracing::debug!(%error, "no MCP session was established"),
     }
-    // What was answered last is on its way before the process goes.
-    let _ = writing.await;
+    // What was answered last is on its way before the process goes, unless the client does not read it.
+    if tokio::time::timeout(LAST_ANSWERS, &mut writing).await.is_err() {
+        writing.abort();
+    }
     Ok(())
 }
 
@@ -54,6 +61,7 @@ struct StdioTransport {
     dropping: Option<IdScanner>,
     max_line: usize,
     writer: Option<mpsc::Sender<Bytes>>,
+    engine: Engine,
     /// Cancelled when the input ends, so that subscriptions do not outlive their client.
     client: CancellationToken,
 }
@@ -63,6 +71,7 @@ impl StdioTransport {
         reader: Reader,
         mut writer: Writer,
         max_line: usize,
+        engine: Engine,
         client: CancellationToken,
     ) -> (Self, JoinHandle<()>) {
         let (sender, mut queue) = mpsc::channel::<Bytes>(QUEUE);
@@ -75,8 +84,16 @@ impl StdioTransport {
             }
         });
         let buffer = BytesMut::with_capacity(READ_BYTES);
-        let transport =
-            Self { reader, buffer, searched: 0, dropping: None, max_line, writer: Some(sender), client };
+        let transport = Self {
+            reader,
+            buffer,
+            searched: 0,
+            dropping: None,
+            max_line,
+            writer: Some(sender),
+            engine,
+            client,
+        };
         (transport, writing)
     }
 
@@ -112,6 +129,19 @@ impl StdioTransport {
     }
 }
 
+impl StdioTransport {
+    /// A call takes its place in line here, where messages still come one after another.
+    fn stamped(&self, mut message: RxJsonRpcMessage<RoleServer>) -> RxJsonRpcMessage<RoleServer> {
+        if let JsonRpcMessage::Request(request) = &mut message
+            && let ClientRequest::CallToolRequest(call) = &mut request.request
+            && let Some(arrival) = Arrival::now(&self.engine)
+        {
+            call.extensions.insert(arrival);
+        }
+        message
+    }
+}
+
 impl Transport<RoleServer> for StdioTransport {
     type Error = io::Error;
 
@@ -137,7 +167,7 @@ impl Transport<RoleServer> for StdioTransport {
                         continue;
                     }
                     match serde_json::from_slice(text) {
-                        Ok(message) => return Some(message),
+                        Ok(message) => return Some(self.stamped(message)),
                         Err(error) => Refusal::unreadable(text, &error),
                     }
                 }

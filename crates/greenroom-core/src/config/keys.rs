@@ -209,17 +209,22 @@ pub static KEYS: &[Key] = &[
     ),
     browser(
         "START_TIMEOUT",
-        Kind::Millis,
+        Kind::MillisFrom(100),
         Some("30000"),
         "How long an upstream may take from its start until it has answered `initialize`.",
     ),
     browser(
         "HEALTH_CHECK_INTERVAL",
-        Kind::Millis,
+        Kind::MillisFrom(100),
         Some("20000"),
         "How often an upstream is asked whether it is well: a ping, and a round trip to the browser.",
     ),
-    browser("HEALTH_CHECK_TIMEOUT", Kind::Millis, Some("5000"), "How long it may take to answer a check."),
+    browser(
+        "HEALTH_CHECK_TIMEOUT",
+        Kind::MillisFrom(100),
+        Some("5000"),
+        "How long it may take to answer a check.",
+    ),
     browser(
         "HEALTH_CHECK_FAILURES",
         Kind::Count { min: 1, max: 1000 },

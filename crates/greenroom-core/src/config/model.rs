@@ -144,7 +144,7 @@ impl Config {
             call_timeout: read.optional_duration("CALL_TIMEOUT"),
             start_timeout: read.duration("START_TIMEOUT"),
             supervision: Supervision {
-                check_interval: read.duration("HEALTH_CHECK_INTERVAL").max(Duration::from_millis(10)),
+                check_interval: read.duration("HEALTH_CHECK_INTERVAL"),
                 check_timeout: read.duration("HEALTH_CHECK_TIMEOUT"),
                 check_failures: read.count("HEALTH_CHECK_FAILURES"),
                 restart_max: read.count("RESTART_MAX"),

@@ -31,6 +31,7 @@ fn kind(kind: Kind) -> String {
         Kind::Port => "port".to_owned(),
         Kind::Count { min, max } => format!("{min} to {max}"),
         Kind::Millis => "milliseconds".to_owned(),
+        Kind::MillisFrom(least) => format!("milliseconds, from {least}"),
         Kind::Text => "text".to_owned(),
         Kind::Path => "path".to_owned(),
         Kind::Url => "http address".to_owned(),

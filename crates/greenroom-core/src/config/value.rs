@@ -15,6 +15,8 @@ pub enum Kind {
         max: u64,
     },
     Millis,
+    /// Where 0 would make no sense.
+    MillisFrom(u64),
     Text,
     Path,
     Url,
@@ -98,7 +100,10 @@ impl Kind {
                     format!("Give a whole number from {min} to {max}."),
                 ),
             },
-            Self::Millis => match text.parse::<u64>() {
+            Self::MillisFrom(least) if text.parse::<u64>().is_ok_and(|millis| millis < least) => {
+                rejected(format!("`{text}` is too short"), format!("Give {least} milliseconds or more."))
+            }
+            Self::Millis | Self::MillisFrom(_) => match text.parse::<u64>() {
                 Ok(millis) => Ok(Value::Duration(Duration::from_millis(millis))),
                 Err(_) => rejected(
                     format!("`{text}` is not a number of milliseconds"),

@@ -77,7 +77,7 @@ impl Rig {
 
     fn call(&self, tool: &str, arguments: Value) -> greenroom_engine::CallHandle {
         let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
-        self.engine.call(CallRequest { tool: tool.to_owned(), arguments, progress: None })
+        self.engine.call(CallRequest { tool: tool.to_owned(), arguments, place: None, progress: None })
     }
 
     async fn text(&self, tool: &str, arguments: Value) -> String {
@@ -331,7 +331,7 @@ async fn progress_reaches_the_caller_in_order() {
     let rig = Rig::new("", Overlap::Beside, None);
     let (sender, mut reports) = mpsc::channel(32);
     let Value::Object(arguments) = json!({ "steps": 5, "delay_ms": 1 }) else { unreachable!() };
-    let request = CallRequest { tool: "progress".to_owned(), arguments, progress: Some(sender) };
+    let request = CallRequest { tool: "progress".to_owned(), arguments, place: None, progress: Some(sender) };
     rig.engine.call(request).outcome().await.unwrap();
     let mut seen = Vec::new();
     while let Some(report) = reports.recv().await {

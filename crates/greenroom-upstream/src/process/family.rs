@@ -15,7 +15,8 @@ const KILL_LIMIT: Duration = Duration::from_secs(3);
 
 /// Knows a child's descendants before they have to be ended: afterwards nothing leads to them any more.
 pub(super) struct Family {
-    root: u32,
+    /// The child itself, if it was still there when we first looked.
+    root: Option<ProcessName>,
     mark: Mark,
     run: Arc<Run>,
     /// Everyone who was ever seen, with the session they lived in.
@@ -24,13 +25,17 @@ pub(super) struct Family {
 
 impl Family {
     pub(super) fn new(root: u32, mark: Mark, run: Arc<Run>) -> Self {
-        Self { root, mark, run, seen: HashMap::new() }
+        // Not reaped yet, so the number is still its own.
+        Self { root: ProcessName::of(root), mark, run, seen: HashMap::new() }
     }
 
     /// Takes note of who belongs to it now, for us and for whoever cleans up after us.
     pub(super) fn look(&mut self) {
-        let fresh: Vec<Row> =
-            self.living().into_iter().filter(|row| !self.seen.contains_key(&row.name)).collect();
+        let living = self.living();
+        // The dead are forgotten, but for those whose session may outlive them.
+        let alive: HashSet<ProcessName> = living.iter().map(|row| row.name).collect();
+        self.seen.retain(|name, session| alive.contains(name) || name.pid == *session);
+        let fresh: Vec<Row> = living.into_iter().filter(|row| !self.seen.contains_key(&row.name)).collect();
         self.run.record(&fresh);
         self.seen.extend(fresh.into_iter().map(|row| (row.name, row.session)));
     }
@@ -42,7 +47,7 @@ impl Family {
 
     fn living(&self) -> Vec<Row> {
         let table = rows();
-        let known = |row: &&Row| self.seen.contains_key(&row.name) || row.name.pid == self.root;
+        let known = |row: &&Row| self.seen.contains_key(&row.name) || Some(row.name) == self.root;
         let mut roots: HashSet<u32> = table.iter().filter(known).map(|row| row.name.pid).collect();
         roots.extend(
             table.iter().map(|row| row.name.pid).filter(|pid| has_variable(*pid, &self.mark.entry())),

@@ -24,8 +24,7 @@ pub(crate) struct Row {
 
 impl ProcessName {
     /// The process that has this number now.
-    #[cfg(test)]
-    fn of(pid: u32) -> Option<Self> {
+    pub(crate) fn of(pid: u32) -> Option<Self> {
         row(pid).map(|row| row.name)
     }
 

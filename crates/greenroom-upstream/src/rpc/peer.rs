@@ -1,6 +1,6 @@
 //! One MCP connection, whatever it travels on.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +16,9 @@ use super::message::{self, Envelope, ErrorObject};
 
 /// The newest revision that the upstream servers speak.
 const PROTOCOL_VERSION: &str = "2025-11-25";
+
+/// Pages of a list that are read at most.
+const MOST_PAGES: usize = 200;
 
 /// Where a peer's messages go.
 pub trait Outgoing: Send + Sync {
@@ -256,6 +259,8 @@ impl Peer {
         }
         let mut tools = Vec::new();
         let mut cursor: Option<String> = None;
+        // A server whose cursors go in circles would keep us here for ever.
+        let mut seen = HashSet::new();
         loop {
             let params = cursor
                 .as_ref()
@@ -266,8 +271,7 @@ impl Peer {
             })?;
             tools.extend(page.tools);
             match page.next_cursor {
-                // A server that repeats its cursor would keep us here for ever.
-                Some(next) if cursor.as_ref() != Some(&next) => cursor = Some(next),
+                Some(next) if seen.len() < MOST_PAGES && seen.insert(next.clone()) => cursor = Some(next),
                 _ => return Ok(tools),
             }
         }

@@ -86,6 +86,39 @@ async fn one_that_hangs_is_noticed_by_its_checks_and_started_anew() {
 }
 
 #[tokio::test]
+async fn callers_that_keep_asking_do_not_keep_a_hung_one_alive() {
+    let instance = instance(&[], brisk());
+    let first = pid(&instance).await;
+    assert!(send_signal(first, "STOP"));
+    let mut status = instance.watch();
+    let restarted = status.wait_for(|now| matches!(now.state, State::Ready(_)) && now.restarts == 1);
+    let asking = async {
+        loop {
+            // Each demand interrupts what the instance is doing; it must go on with its check.
+            let _ = tokio::time::timeout(Duration::from_millis(50), instance.acquire()).await;
+        }
+    };
+    tokio::select! {
+        restarted = soon("the restart", restarted) => { restarted.unwrap(); }
+        () = asking => unreachable!(),
+    }
+    instance.stop().await;
+}
+
+#[tokio::test]
+async fn one_that_was_given_up_on_is_replaced_and_not_handed_out_again() {
+    let instance = instance(&[], brisk());
+    let upstream = acquired(&instance).await;
+    let first = upstream.pid().unwrap();
+    upstream.retire("it is of no use any more");
+    drop(upstream);
+    assert_ne!(pid(&instance).await, first);
+    assert!(instance.status().last_failure.unwrap().to_string().contains("of no use"));
+    gone(first).await;
+    instance.stop().await;
+}
+
+#[tokio::test]
 async fn one_that_answers_again_is_not_started_anew() {
     let instance = instance(&[], Supervision { check_failures: 1000, ..brisk() });
     let first = pid(&instance).await;
@@ -313,4 +346,12 @@ async fn a_run_that_lives_is_not_swept_and_one_that_is_over_is() {
     assert!(living.folder().exists() && !over.exists());
     living.end();
     assert!(!living.folder().exists());
+}
+
+#[test]
+fn a_folder_that_was_only_half_removed_is_swept() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("run/half/tmp/0")).unwrap();
+    assert_eq!(run_folder::sweep(folder.path()), Swept { runs: 1, processes: 0 });
+    assert!(!folder.path().join("run/half").exists());
 }

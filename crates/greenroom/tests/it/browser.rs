@@ -245,3 +245,23 @@ fn the_tools_are_known_without_a_browser_once_they_were_seen() {
     assert!(tools["result"]["tools"].as_array().unwrap().len() > 20);
     assert_eq!(children_of(agent.pid()), [] as [u32; 0], "no process was needed for that");
 }
+
+#[test]
+fn calls_that_are_sent_without_waiting_run_in_the_order_they_were_sent() {
+    let workspace = Workspace::new();
+    let mut agent = workspace.stdio();
+    agent.text("browser_navigate", json!({ "url": "data:text/html,<title>order</title>" }));
+    let ids: Vec<_> = (0..40)
+        .map(|n| {
+            let function = format!("() => {{ (window.seen ??= []).push({n}); }}");
+            let call = json!({ "name": "browser_evaluate", "arguments": { "function": function } });
+            agent.send_request("tools/call", call)
+        })
+        .collect();
+    for id in ids {
+        agent.wait_for_response(id);
+    }
+    let seen = agent.text("browser_evaluate", json!({ "function": "() => window.seen.join(' ')" }));
+    let expected = (0..40).map(|n| n.to_string()).collect::<Vec<_>>().join(" ");
+    assert!(seen.contains(&expected), "{seen}");
+}

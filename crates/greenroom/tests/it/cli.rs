@@ -60,6 +60,34 @@ fn a_configuration_file_that_is_not_there_is_named() {
 }
 
 #[test]
+fn configuration_that_cannot_be_read_is_a_mistake_and_not_ignored() {
+    let check = |prepare: &dyn Fn(&Path)| {
+        let folder = tempfile::tempdir().unwrap();
+        prepare(folder.path());
+        let output = greenroom(folder.path()).args(["config", "check"]).output().unwrap();
+        (output.status.code(), text(&output.stderr))
+    };
+    let (code, shown) =
+        check(&|folder| std::fs::write(folder.join("greenroom.toml"), b"# caf\xe9\n").unwrap());
+    assert!(code == Some(2) && shown.contains("greenroom.toml"), "{shown}");
+    let (code, shown) = check(&|folder| std::fs::create_dir(folder.join("greenroom.toml")).unwrap());
+    assert!(code == Some(2) && shown.contains("greenroom.toml"), "{shown}");
+    let (code, shown) =
+        check(&|folder| std::fs::write(folder.join(".env"), "GREENROOM_LOG=\"debug\n").unwrap());
+    assert!(code == Some(2) && shown.contains("GREENROOM_LOG"), "{shown}");
+    let (code, _) = check(&|folder| std::fs::write(folder.join(".env"), "SOMEBODY_ELSES=\"open\n").unwrap());
+    assert_eq!(code, Some(0));
+    for (name, value) in [
+        ("GREENROOM_LOG", "a=b=c"),
+        ("GREENROOM_HEALTH_CHECK_TIMEOUT", "0"),
+        ("GREENROOM_START_TIMEOUT", "0"),
+    ] {
+        let output = run(&["config", "check"], &[(name, value)]);
+        assert_eq!(output.status.code(), Some(2), "{name}={value}");
+    }
+}
+
+#[test]
 fn a_taken_port_exits_4_and_says_what_to_do() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();

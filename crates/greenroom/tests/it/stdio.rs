@@ -106,3 +106,21 @@ fn a_client_that_leaves_before_it_began_is_no_error() {
     rig.client.close_stdin();
     assert!(rig.client.wait_exit(Duration::from_secs(20)).success());
 }
+
+#[test]
+fn a_client_that_leaves_without_reading_does_not_keep_the_server_alive() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = crate::rig::with_fake(crate::rig::greenroom(folder.path()), "--extra-tools 300");
+    command.arg("mcp").stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let mut child = command.stderr(std::process::Stdio::null()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let hello = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } } });
+    std::io::Write::write_all(&mut stdin, format!("{hello}\n").as_bytes()).unwrap();
+    for id in 1..40 {
+        let list = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/list", "params": {} });
+        std::io::Write::write_all(&mut stdin, format!("{list}\n").as_bytes()).unwrap();
+    }
+    drop(stdin);
+    wait_until("the server to go", Duration::from_secs(60), || child.try_wait().unwrap().is_some());
+}

@@ -1,0 +1,27 @@
+//! When a call arrived, kept from where its message is read to where it is made.
+//!
+//! rmcp handles every request in a task of its own, and tasks begin in no particular order. So the place in line is
+//! taken where messages still come one after another, and travels with the request.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use greenroom_engine::{Engine, Place};
+use rmcp::model::Extensions;
+
+/// A place in line that can be taken out once.
+#[derive(Clone)]
+pub(crate) struct Arrival(Arc<Mutex<Option<Place>>>);
+
+impl Arrival {
+    /// `None` where calls do not take turns.
+    pub(crate) fn now(engine: &Engine) -> Option<Self> {
+        engine.take_place().map(|place| Self(Arc::new(Mutex::new(Some(place)))))
+    }
+
+    /// The place that came with a request: in its own extensions over stdio, in those of its HTTP request else.
+    pub(super) fn of(extensions: &Extensions) -> Option<Place> {
+        let over_http = || extensions.get::<http::request::Parts>()?.extensions.get::<Self>();
+        let arrival = extensions.get::<Self>().or_else(over_http)?;
+        arrival.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
