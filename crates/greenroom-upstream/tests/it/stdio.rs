@@ -215,14 +215,14 @@ async fn no_roots_are_declared_to_a_custom_server() {
 async fn roots_are_declared_and_listed_where_there_are_some() {
     let spawned = process::spawn(Command::new(fake_upstream()), None, Output::Piped, &run()).await.unwrap();
     let watch = spawned.process.watch();
-    let roots = vec!["file:///work/a%20b".to_owned(), "file:///tmp".to_owned()];
+    let roots = vec!["file:///srv/a%20b".to_owned(), "file:///tmp".to_owned()];
     let peer =
         connect_lines(spawned.stdout.unwrap(), spawned.stdin.unwrap(), roots, MIB, move || async move {
             watch.obituary("the fake").await
         });
     soon("the handshake", peer.initialize()).await.unwrap();
     let result = soon("the roots", peer.call_tool("ask_roots", &json!({}), None).unwrap()).await.unwrap();
-    assert_eq!(text_of(&result), r#"{"roots":[{"uri":"file:///work/a%20b"},{"uri":"file:///tmp"}]}"#);
+    assert_eq!(text_of(&result), r#"{"roots":[{"uri":"file:///srv/a%20b"},{"uri":"file:///tmp"}]}"#);
 }
 
 #[tokio::test]
