@@ -25,7 +25,8 @@ pub use env::{environment_layer, is_ours};
 pub use file::file_layer;
 pub use mistake::{Mistake, Mistakes};
 pub use model::{
-    Browser, BrowserConfig, Config, CustomConfig, Driver, HttpConfig, LogFormat, Transport, UpstreamConfig,
+    Browser, BrowserConfig, Config, CustomConfig, Driver, HttpConfig, ImageResponses, LogFormat, Profile,
+    Transport, UpstreamConfig,
 };
 pub use reference::reference_markdown;
 pub use settings::{Layer, Raw, Setting, Settings, Source};

@@ -79,6 +79,49 @@ pub struct BrowserConfig {
     pub timeout_settle: Duration,
     pub ignore_https_errors: bool,
     pub output_dir: Option<PathBuf>,
+    pub profile: Profile,
+    /// A name from Playwright's list of devices.
+    pub device: Option<String>,
+    pub user_agent: Option<String>,
+    /// Cookies and local storage that an isolated browser begins with.
+    pub storage_state: Option<PathBuf>,
+    pub allowed_origins: Vec<String>,
+    pub blocked_origins: Vec<String>,
+    pub proxy_server: Option<String>,
+    pub proxy_bypass: Option<String>,
+    pub image_responses: ImageResponses,
+    /// Scripts that run in every page before its own.
+    pub init_scripts: Vec<PathBuf>,
+    /// Run the Windows Node from WSL.
+    pub wsl_windows: bool,
+}
+
+/// Where a browser keeps cookies, storage and the rest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// In memory; gone with the browser.
+    Isolated,
+    /// In the data folder, in a folder of the instance's own.
+    Kept,
+    At(PathBuf),
+}
+
+/// Whether images reach the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageResponses {
+    Allow,
+    Omit,
+    Only,
+}
+
+impl ImageResponses {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Omit => "omit",
+            Self::Only => "only",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -315,6 +358,17 @@ impl Reader<'_> {
             timeout_settle: self.duration("TIMEOUT_SETTLE"),
             ignore_https_errors: self.bool("IGNORE_HTTPS_ERRORS"),
             output_dir: self.path("OUTPUT_DIR"),
+            profile: Profile::Isolated,
+            device: None,
+            user_agent: None,
+            storage_state: None,
+            allowed_origins: Vec::new(),
+            blocked_origins: Vec::new(),
+            proxy_server: None,
+            proxy_bypass: None,
+            image_responses: ImageResponses::Allow,
+            init_scripts: Vec::new(),
+            wsl_windows: false,
         }
     }
 }
