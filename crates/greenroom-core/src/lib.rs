@@ -3,6 +3,7 @@
 
 pub mod config;
 mod id_scanner;
+pub mod lease;
 pub mod supervision;
 
 pub use id_scanner::IdScanner;

@@ -50,7 +50,7 @@ pub struct UpstreamConfig {
 
 #[derive(Clone, Debug)]
 pub enum Driver {
-    Playwright(BrowserConfig),
+    Playwright(Box<BrowserConfig>),
     Custom(CustomConfig),
 }
 
@@ -321,7 +321,7 @@ impl Reader<'_> {
                     ));
                 }
             }
-            return Driver::Playwright(self.browser());
+            return Driver::Playwright(Box::new(self.browser()));
         }
         match (command, url) {
             (Some(mut words), None) => {
@@ -339,7 +339,7 @@ impl Reader<'_> {
                     )
                 };
                 mistakes.push(Mistake::new(self.place("DRIVER"), problem, remedy));
-                Driver::Playwright(self.browser())
+                Driver::Playwright(Box::new(self.browser()))
             }
         }
     }
