@@ -17,6 +17,7 @@ mod file;
 pub mod keys;
 mod mistake;
 mod model;
+mod pools;
 mod reference;
 mod settings;
 mod value;
@@ -25,19 +26,25 @@ pub use env::{environment_layer, is_ours};
 pub use file::file_layer;
 pub use mistake::{Mistake, Mistakes};
 pub use model::{
-    Browser, BrowserConfig, Config, CustomConfig, Driver, HttpConfig, ImageResponses, LogFormat, Profile,
-    Transport, UpstreamConfig,
+    Addressing, Browser, BrowserConfig, Config, CustomConfig, Driver, HttpConfig, ImageResponses, LogFormat,
+    Profile, Transport, UpstreamConfig,
 };
+pub use pools::{InstanceConfig, PoolConfig, Start, ToolFilter};
 pub use reference::reference_markdown;
-pub use settings::{Layer, Raw, Setting, Settings, Source};
+pub use settings::{Layer, Raw, Scope, Setting, Settings, Source, View};
 pub use value::Value;
 
 /// Turns layers, lowest precedence first, into the configuration, or into every mistake found in them.
 pub fn load(layers: Vec<Layer>) -> Result<Config, Mistakes> {
     let (settings, mut mistakes) = Settings::merge(layers);
     let config = Config::build(settings, &mut mistakes);
+    // What several instances share is looked at once for each of them.
+    let mut seen = std::collections::HashSet::new();
+    mistakes.retain(|mistake| seen.insert(mistake.to_string()));
     if mistakes.is_empty() { Ok(config) } else { Err(Mistakes(mistakes)) }
 }
 
+#[cfg(test)]
+mod pool_tests;
 #[cfg(test)]
 mod tests;

@@ -2,20 +2,40 @@
 
 use super::value::Kind;
 
-/// Which TOML table a key belongs to, and which heading of the reference.
+/// What a key is about: a heading of the reference, and at the top level a TOML table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     /// The process and its HTTP listener: `[server]`.
     Server,
     /// The browser and the MCP server that drives it: `[defaults]`.
     Browser,
+    /// A pool as a whole: `[defaults]`, too.
+    Pool,
 }
 
 impl Group {
     pub fn table(self) -> &'static str {
         match self {
             Self::Server => "server",
-            Self::Browser => "defaults",
+            Self::Browser | Self::Pool => "defaults",
+        }
+    }
+}
+
+/// How far a value reaches. The nearer level wins: instance, then pool, then global.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    Global,
+    Pool,
+    Instance,
+}
+
+impl Level {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Global => "global",
+            Self::Pool => "pool",
+            Self::Instance => "instance",
         }
     }
 }
@@ -35,6 +55,8 @@ pub struct Key {
     /// As in `PW_MCP_PROXY_<NAME>`; lower case in TOML.
     pub name: &'static str,
     pub group: Group,
+    /// Where it can be set.
+    pub levels: &'static [Level],
     pub kind: Kind,
     /// Written the way a person would write it; `None` when "not set" is a meaning of its own.
     pub default: Option<&'static str>,
@@ -47,18 +69,45 @@ impl Key {
         KEYS.iter().find(|key| key.name == name)
     }
 
+    /// The longest key that a name ends with, and what stands before it and its underscore. Pool names may
+    /// contain underscores, and so do keys.
+    pub(super) fn at_the_end_of(name: &str) -> Option<(&str, &'static Self)> {
+        KEYS.iter()
+            .filter_map(|key| {
+                let before = name.strip_suffix(key.name)?.strip_suffix('_')?;
+                (!before.is_empty()).then_some((before, key))
+            })
+            .max_by_key(|(_, key)| key.name.len())
+    }
+
     /// The closest known name, if one is close enough to be what was meant.
     pub fn nearest(name: &str) -> Option<&'static str> {
+        Self::likeness(name).map(|(_, name)| name)
+    }
+
+    pub(super) fn likeness(name: &str) -> Option<(f64, &'static str)> {
         KEYS.iter()
             .map(|key| (strsim::jaro_winkler(name, key.name), key.name))
             .filter(|(likeness, _)| *likeness > 0.82)
             .max_by(|a, b| a.0.total_cmp(&b.0))
-            .map(|(_, name)| name)
     }
 }
 
+const EVERYWHERE: &[Level] = &[Level::Global, Level::Pool, Level::Instance];
+
+const fn key(
+    group: Group,
+    levels: &'static [Level],
+    name: &'static str,
+    kind: Kind,
+    default: Option<&'static str>,
+    meaning: &'static str,
+) -> Key {
+    Key { name, group, levels, kind, default, trust: Trust::Anyone, meaning }
+}
+
 const fn server(name: &'static str, kind: Kind, default: Option<&'static str>, meaning: &'static str) -> Key {
-    Key { name, group: Group::Server, kind, default, trust: Trust::Anyone, meaning }
+    key(Group::Server, &[Level::Global], name, kind, default, meaning)
 }
 
 const fn browser(
@@ -67,7 +116,12 @@ const fn browser(
     default: Option<&'static str>,
     meaning: &'static str,
 ) -> Key {
-    Key { name, group: Group::Browser, kind, default, trust: Trust::Anyone, meaning }
+    key(Group::Browser, EVERYWHERE, name, kind, default, meaning)
+}
+
+/// A key of the pool as a whole that can have a global default.
+const fn pool(name: &'static str, kind: Kind, default: Option<&'static str>, meaning: &'static str) -> Key {
+    key(Group::Pool, &[Level::Global, Level::Pool], name, kind, default, meaning)
 }
 
 const fn operator(mut key: Key) -> Key {
@@ -120,6 +174,83 @@ pub static KEYS: &[Key] = &[
         Kind::Choice(&["text", "json"]),
         Some("text"),
         "`text` for people, `json` for machines (one object a line).",
+    ),
+    server(
+        "ADDRESSING",
+        Kind::Choice(&["auto", "pool"]),
+        Some("auto"),
+        "Which parameters are added to the tools. `auto`: those that can mean something, so `browser_pool` and \
+         `browser_instance` once a pool is configured. `pool`: these two, always.",
+    ),
+    server(
+        "DRAIN_TIMEOUT",
+        Kind::Millis,
+        Some("5000"),
+        "How long calls in flight have to finish when Greenroom is asked to stop.",
+    ),
+    key(
+        Group::Pool,
+        &[Level::Pool],
+        "INSTANCES",
+        Kind::Count { min: 1, max: 1000 },
+        None,
+        "Number of instances. Every pool has to say it. In TOML `instances = 3`, or `instances.count = 3` where \
+         instances have tables of their own.",
+    ),
+    key(
+        Group::Pool,
+        &[Level::Pool],
+        "IS_DEFAULT",
+        Kind::Bool,
+        Some("false"),
+        "Marks the pool that takes calls which name none. Exactly one pool has to be it.",
+    ),
+    key(
+        Group::Pool,
+        EVERYWHERE,
+        "DESCRIPTION",
+        Kind::Text,
+        None,
+        "What the pool is for, in words; agents read it. For an instance it is only a note.",
+    ),
+    key(
+        Group::Pool,
+        &[Level::Instance],
+        "ALIAS",
+        Kind::Text,
+        None,
+        "A name for one instance beside its number. Not a number itself, and each only once in a pool.",
+    ),
+    pool(
+        "START",
+        Kind::Choice(&["eager", "lazy"]),
+        None,
+        "`eager`: browsers are started with Greenroom. `lazy`: by the first call that needs one. Not set: eager for \
+         pools that are configured, lazy where there is none.",
+    ),
+    pool(
+        "LEASE_TIMEOUT",
+        Kind::Millis,
+        Some("60000"),
+        "How long a call may wait for a browser before it is refused. 0 = as long as CALL_TIMEOUT allows.",
+    ),
+    pool(
+        "MAX_QUEUE",
+        Kind::Count { min: 0, max: 1_000_000 },
+        Some("100"),
+        "How many calls may wait at once; further ones are refused at once.",
+    ),
+    pool(
+        "TOOLS",
+        Kind::Names,
+        None,
+        "The only tools of the upstream that agents see, separated by commas; `*` stands for any letters. Not set: all.",
+    ),
+    pool(
+        "HIDE_TOOLS",
+        Kind::Names,
+        None,
+        "Tools of the upstream that agents do not see, written like TOOLS.",
     ),
     browser(
         "DRIVER",
@@ -174,9 +305,11 @@ pub static KEYS: &[Key] = &[
     ),
     browser(
         "CAPS",
-        Kind::ChoiceList(&["vision", "pdf", "devtools", "network", "storage", "testing", "config"]),
+        Kind::ChoiceList(&[
+            "vision", "pdf", "devtools", "network", "storage", "testing", "config", "tracing",
+        ]),
         None,
-        "Further groups of the upstream's tools, separated by commas.",
+        "Further groups of the upstream's tools, separated by commas. `tracing` is another name for `devtools`.",
     ),
     browser(
         "TIMEOUT",
@@ -191,6 +324,77 @@ pub static KEYS: &[Key] = &[
         Kind::Millis,
         Some("500"),
         "How long an action waits for what it set off (navigations, requests) to settle.",
+    ),
+    browser(
+        "ISOLATED",
+        Kind::Bool,
+        Some("false"),
+        "Keep cookies, storage and the rest in memory only. `false`: in a profile of the instance's own, which stays. \
+         Where no pool is configured the default is `true`.",
+    ),
+    browser(
+        "USER_DATA_DIR",
+        Kind::Path,
+        None,
+        "Where profiles are kept. Set for an instance it is that instance's profile; set for a pool, each instance has \
+         a folder of its own under it, and set globally each pool has. Not set: `profiles/POOL/ID` in the data folder.",
+    ),
+    browser(
+        "STORAGE_STATE",
+        Kind::Path,
+        None,
+        "File with cookies and local storage that the browser begins with, as Playwright writes it. Needs ISOLATED=true.",
+    ),
+    browser(
+        "DEVICE",
+        Kind::Text,
+        None,
+        "Device to imitate, by its name in Playwright's list, such as `iPhone 15`. VIEWPORT_SIZE and USER_AGENT win \
+         over it.",
+    ),
+    browser("USER_AGENT", Kind::Text, None, "What the browser says it is."),
+    browser(
+        "ALLOWED_ORIGINS",
+        Kind::Origins,
+        None,
+        "The only origins that pages may ask for, separated by `;` or `,`. Redirects are not covered: no boundary against \
+         a hostile page.",
+    ),
+    browser(
+        "BLOCKED_ORIGINS",
+        Kind::Origins,
+        None,
+        "Origins that pages may not ask for, written like ALLOWED_ORIGINS; they win over it.",
+    ),
+    browser(
+        "PROXY_SERVER",
+        Kind::Proxy,
+        None,
+        "Proxy for everything the browser asks for, such as `http://proxy:3128` or `socks5://proxy:1080`.",
+    ),
+    browser(
+        "PROXY_BYPASS",
+        Kind::Text,
+        None,
+        "Hosts that are asked directly, separated by commas. Needs PROXY_SERVER.",
+    ),
+    browser(
+        "IMAGE_RESPONSES",
+        Kind::Choice(&["allow", "omit", "only"]),
+        Some("allow"),
+        "Whether images reach the agent: with the text, not at all, or without the text.",
+    ),
+    operator(browser(
+        "INIT_SCRIPT",
+        Kind::Paths,
+        None,
+        "JavaScript files that run in every page before its own scripts, separated by commas.",
+    )),
+    browser(
+        "WSL_WINDOWS",
+        Kind::Bool,
+        Some("false"),
+        "On WSL, run the Windows Node and so a Windows browser.",
     ),
     browser("IGNORE_HTTPS_ERRORS", Kind::Bool, Some("false"), "Accept invalid TLS certificates."),
     browser(

@@ -2,10 +2,12 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::mistake::Mistake;
-use super::settings::{Settings, place};
+use super::pools::{self, PoolConfig};
+use super::settings::{Settings, Source, View, place};
 use super::value::Value;
 use crate::supervision::Supervision;
 
@@ -15,9 +17,19 @@ pub struct Config {
     pub data_dir: Option<PathBuf>,
     pub log: String,
     pub log_format: LogFormat,
-    pub upstream: UpstreamConfig,
-    /// Every key with its source, for `config show`.
-    pub settings: Settings,
+    pub addressing: Addressing,
+    pub drain_timeout: Duration,
+    /// At least one; the default pool first.
+    pub pools: Vec<PoolConfig>,
+    /// Every value with its source, for `config show`.
+    pub settings: Arc<Settings>,
+}
+
+/// Which parameters are added to the tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Addressing {
+    Auto,
+    Pool,
 }
 
 #[derive(Clone, Debug)]
@@ -161,7 +173,8 @@ impl Config {
     /// Reads the settings into types and checks what only shows when keys are seen together. Where a key has a
     /// mistake of its own its default stands in, so that the checks can go on.
     pub(super) fn build(settings: Settings, mistakes: &mut Vec<Mistake>) -> Self {
-        let read = Reader { settings: &settings };
+        let settings = Arc::new(settings);
+        let read = Reader::new(settings.view(None, None));
         let http = HttpConfig {
             host: read.text("HTTP_HOST"),
             port: u16::try_from(read.number("HTTP_PORT")).expect("HTTP_PORT is a port"),
@@ -181,28 +194,18 @@ impl Config {
                  for anything else.",
             ));
         }
-        let upstream = UpstreamConfig {
-            driver: read.driver(mistakes),
-            env: read.pairs("ENV"),
-            call_timeout: read.optional_duration("CALL_TIMEOUT"),
-            start_timeout: read.duration("START_TIMEOUT"),
-            supervision: Supervision {
-                check_interval: read.duration("HEALTH_CHECK_INTERVAL"),
-                check_timeout: read.duration("HEALTH_CHECK_TIMEOUT"),
-                check_failures: read.count("HEALTH_CHECK_FAILURES"),
-                restart_max: read.count("RESTART_MAX"),
-                restart_window: read.duration("RESTART_WINDOW"),
-                ..Supervision::default()
-            },
-            max_message_bytes: read.mebibytes("MAX_MESSAGE_MB"),
-            allow_unsafe_code: read.bool("ALLOW_UNSAFE_CODE"),
-        };
         let log_format = match read.text("LOG_FORMAT").as_str() {
             "json" => LogFormat::Json,
             _ => LogFormat::Text,
         };
+        let addressing = match read.text("ADDRESSING").as_str() {
+            "pool" => Addressing::Pool,
+            _ => Addressing::Auto,
+        };
         let (data_dir, log) = (read.path("DATA_DIR"), read.text("LOG"));
-        Self { http, data_dir, log, log_format, upstream, settings }
+        let drain_timeout = read.duration("DRAIN_TIMEOUT");
+        let pools = pools::build(&settings, mistakes);
+        Self { http, data_dir, log, log_format, addressing, drain_timeout, pools, settings }
     }
 }
 
@@ -212,50 +215,79 @@ fn is_loopback(host: &str) -> bool {
 }
 
 /// Typed access to settings whose kinds the key table fixes.
-struct Reader<'a> {
-    settings: &'a Settings,
+pub(super) struct Reader<'a> {
+    pub(super) view: View<'a>,
 }
 
-impl Reader<'_> {
-    fn value(&self, name: &str) -> Option<&Value> {
-        self.settings.get(name).value.as_ref()
+impl<'a> Reader<'a> {
+    pub(super) fn new(view: View<'a>) -> Self {
+        Self { view }
     }
 
-    fn place(&self, name: &str) -> String {
-        let setting = self.settings.get(name);
+    fn value(&self, name: &str) -> Option<&'a Value> {
+        self.view.get(name).value.as_ref()
+    }
+
+    pub(super) fn place(&self, name: &str) -> String {
+        let setting = self.view.get(name);
         place(&setting.written, &setting.source)
     }
 
-    fn optional_text(&self, name: &str) -> Option<String> {
+    /// Whether somebody has said so.
+    pub(super) fn is_written(&self, name: &str) -> bool {
+        self.view.get(name).source != Source::BuiltIn
+    }
+
+    /// `profile` is where the browser keeps what it knows.
+    pub(super) fn upstream(&self, profile: Profile, mistakes: &mut Vec<Mistake>) -> UpstreamConfig {
+        UpstreamConfig {
+            driver: self.driver(profile, mistakes),
+            env: self.pairs("ENV"),
+            call_timeout: self.optional_duration("CALL_TIMEOUT"),
+            start_timeout: self.duration("START_TIMEOUT"),
+            supervision: Supervision {
+                check_interval: self.duration("HEALTH_CHECK_INTERVAL"),
+                check_timeout: self.duration("HEALTH_CHECK_TIMEOUT"),
+                check_failures: self.count("HEALTH_CHECK_FAILURES"),
+                restart_max: self.count("RESTART_MAX"),
+                restart_window: self.duration("RESTART_WINDOW"),
+                ..Supervision::default()
+            },
+            max_message_bytes: self.mebibytes("MAX_MESSAGE_MB"),
+            allow_unsafe_code: self.bool("ALLOW_UNSAFE_CODE"),
+        }
+    }
+
+    pub(super) fn optional_text(&self, name: &str) -> Option<String> {
         match self.value(name)? {
             Value::Text(text) => Some(text.clone()),
             other => unreachable!("{name} is text, not {other:?}"),
         }
     }
 
-    fn text(&self, name: &str) -> String {
+    pub(super) fn text(&self, name: &str) -> String {
         self.optional_text(name).expect("the key has a default")
     }
 
-    fn optional_bool(&self, name: &str) -> Option<bool> {
+    pub(super) fn optional_bool(&self, name: &str) -> Option<bool> {
         match self.value(name)? {
             Value::Bool(truth) => Some(*truth),
             other => unreachable!("{name} is a truth value, not {other:?}"),
         }
     }
 
-    fn bool(&self, name: &str) -> bool {
+    pub(super) fn bool(&self, name: &str) -> bool {
         self.optional_bool(name).expect("the key has a default")
     }
 
-    fn number(&self, name: &str) -> u64 {
+    pub(super) fn number(&self, name: &str) -> u64 {
         match self.value(name) {
             Some(Value::Number(number)) => *number,
             other => unreachable!("{name} is a number with a default, not {other:?}"),
         }
     }
 
-    fn count(&self, name: &str) -> u32 {
+    pub(super) fn count(&self, name: &str) -> u32 {
         u32::try_from(self.number(name)).expect("its largest value fits")
     }
 
@@ -270,23 +302,23 @@ impl Reader<'_> {
         }
     }
 
-    fn duration(&self, name: &str) -> Duration {
+    pub(super) fn duration(&self, name: &str) -> Duration {
         self.set_duration(name).expect("the key has a default")
     }
 
     /// For keys where 0 means "none".
-    fn optional_duration(&self, name: &str) -> Option<Duration> {
+    pub(super) fn optional_duration(&self, name: &str) -> Option<Duration> {
         Some(self.duration(name)).filter(|duration| !duration.is_zero())
     }
 
-    fn path(&self, name: &str) -> Option<PathBuf> {
+    pub(super) fn path(&self, name: &str) -> Option<PathBuf> {
         match self.value(name)? {
             Value::Path(path) => Some(path.clone()),
             other => unreachable!("{name} is a path, not {other:?}"),
         }
     }
 
-    fn list(&self, name: &str) -> Option<Vec<String>> {
+    pub(super) fn list(&self, name: &str) -> Option<Vec<String>> {
         match self.value(name)? {
             Value::List(items) => Some(items.clone()),
             other => unreachable!("{name} is a list, not {other:?}"),
@@ -308,7 +340,7 @@ impl Reader<'_> {
         }
     }
 
-    fn driver(&self, mistakes: &mut Vec<Mistake>) -> Driver {
+    fn driver(&self, profile: Profile, mistakes: &mut Vec<Mistake>) -> Driver {
         let command = self.list("UPSTREAM_COMMAND");
         let url = self.optional_text("UPSTREAM_URL");
         if self.text("DRIVER") != "custom" {
@@ -321,7 +353,7 @@ impl Reader<'_> {
                     ));
                 }
             }
-            return Driver::Playwright(Box::new(self.browser()));
+            return Driver::Playwright(Box::new(self.browser(profile, mistakes)));
         }
         match (command, url) {
             (Some(mut words), None) => {
@@ -339,12 +371,26 @@ impl Reader<'_> {
                     )
                 };
                 mistakes.push(Mistake::new(self.place("DRIVER"), problem, remedy));
-                Driver::Playwright(Box::new(self.browser()))
+                Driver::Playwright(Box::new(self.browser(profile, mistakes)))
             }
         }
     }
 
-    fn browser(&self) -> BrowserConfig {
+    fn browser(&self, profile: Profile, mistakes: &mut Vec<Mistake>) -> BrowserConfig {
+        if self.is_written("STORAGE_STATE") && profile != Profile::Isolated {
+            mistakes.push(Mistake::new(
+                self.place("STORAGE_STATE"),
+                "a browser that keeps its profile cannot begin with another state",
+                "Set ISOLATED=true beside it, or remove it.",
+            ));
+        }
+        if self.is_written("PROXY_BYPASS") && !self.is_written("PROXY_SERVER") {
+            mistakes.push(Mistake::new(
+                self.place("PROXY_BYPASS"),
+                "there is no proxy to be bypassed",
+                "Set PROXY_SERVER, or remove it.",
+            ));
+        }
         let timeout = self.duration("TIMEOUT");
         BrowserConfig {
             browser: Browser::named(&self.text("BROWSER")),
@@ -352,23 +398,44 @@ impl Reader<'_> {
             executable_path: self.path("EXECUTABLE_PATH"),
             no_sandbox: self.optional_bool("NO_SANDBOX"),
             viewport: self.viewport(),
-            caps: self.list("CAPS").unwrap_or_default(),
+            caps: self.caps(),
             timeout_action: self.set_duration("TIMEOUT_ACTION").unwrap_or(timeout),
             timeout_navigation: self.set_duration("TIMEOUT_NAVIGATION").unwrap_or(timeout),
             timeout_settle: self.duration("TIMEOUT_SETTLE"),
             ignore_https_errors: self.bool("IGNORE_HTTPS_ERRORS"),
             output_dir: self.path("OUTPUT_DIR"),
-            profile: Profile::Isolated,
-            device: None,
-            user_agent: None,
-            storage_state: None,
-            allowed_origins: Vec::new(),
-            blocked_origins: Vec::new(),
-            proxy_server: None,
-            proxy_bypass: None,
-            image_responses: ImageResponses::Allow,
-            init_scripts: Vec::new(),
-            wsl_windows: false,
+            profile,
+            device: self.optional_text("DEVICE"),
+            user_agent: self.optional_text("USER_AGENT"),
+            storage_state: self.path("STORAGE_STATE"),
+            allowed_origins: self.list("ALLOWED_ORIGINS").unwrap_or_default(),
+            blocked_origins: self.list("BLOCKED_ORIGINS").unwrap_or_default(),
+            proxy_server: self.optional_text("PROXY_SERVER"),
+            proxy_bypass: self.optional_text("PROXY_BYPASS"),
+            image_responses: match self.text("IMAGE_RESPONSES").as_str() {
+                "omit" => ImageResponses::Omit,
+                "only" => ImageResponses::Only,
+                _ => ImageResponses::Allow,
+            },
+            init_scripts: self
+                .list("INIT_SCRIPT")
+                .unwrap_or_default()
+                .into_iter()
+                .map(PathBuf::from)
+                .collect(),
+            wsl_windows: self.bool("WSL_WINDOWS"),
         }
+    }
+
+    /// The groups of tools, under the names that the upstream knows, each once.
+    fn caps(&self) -> Vec<String> {
+        let mut caps = Vec::new();
+        for cap in self.list("CAPS").unwrap_or_default() {
+            let cap = if cap == "tracing" { "devtools".to_owned() } else { cap };
+            if !caps.contains(&cap) {
+                caps.push(cap);
+            }
+        }
+        caps
     }
 }

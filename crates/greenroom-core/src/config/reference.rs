@@ -5,20 +5,39 @@ use std::fmt::Write;
 use super::keys::{Group, KEYS, Trust};
 use super::value::Kind;
 
+const SECTIONS: [(Group, &str, &str); 3] = [
+    (Group::Server, "Server", "Keys of the process: `PW_MCP_PROXY_<KEY>`, or in the TOML table `[server]`."),
+    (
+        Group::Pool,
+        "Pools",
+        "Keys of a pool as a whole: `PW_MCP_PROXY__<POOL>_<KEY>`, or in `[pools.NAME]`. Those that can be set globally \
+         stand in `[defaults]` then.",
+    ),
+    (
+        Group::Browser,
+        "Browsers",
+        "Keys of each browser and the server that drives it: for all of them, for a pool or for one instance.",
+    ),
+];
+
 /// One table a group, in Markdown.
 pub fn reference_markdown() -> String {
     let mut out = String::new();
-    for (group, title) in [(Group::Server, "Server"), (Group::Browser, "Browser")] {
-        let _ = write!(out, "### {title}: `[{}]`\n\n", group.table());
+    for (group, title, about) in SECTIONS {
+        let _ = write!(out, "### {title}\n\n{about}\n\n");
         out.push_str("| Key | Value | Default | Meaning |\n|---|---|---|---|\n");
         for key in KEYS.iter().filter(|key| key.group == group) {
-            let note = match key.trust {
-                Trust::Anyone => "",
-                Trust::Operator => " *Not read from files in the working directory.*",
-            };
+            let mut notes = String::new();
+            if key.trust == Trust::Operator {
+                notes.push_str(" *Not read from files in the working directory.*");
+            }
+            if group == Group::Pool {
+                let levels: Vec<_> = key.levels.iter().map(|level| level.name()).collect();
+                let _ = write!(notes, " *Level: {}.*", levels.join(", "));
+            }
             let default = key.default.map_or_else(|| "not set".to_owned(), |text| format!("`{text}`"));
             let _ =
-                writeln!(out, "| `{}` | {} | {default} | {}{note} |", key.name, kind(key.kind), key.meaning);
+                writeln!(out, "| `{}` | {} | {default} | {}{notes} |", key.name, kind(key.kind), key.meaning);
         }
         out.push('\n');
     }
@@ -40,6 +59,10 @@ fn kind(kind: Kind) -> String {
         Kind::ChoiceList(choices) => format!("list of {}", quoted(choices)),
         Kind::Words => "command line".to_owned(),
         Kind::Pairs => "`NAME=value,…`".to_owned(),
+        Kind::Names => "names".to_owned(),
+        Kind::Origins => "origins".to_owned(),
+        Kind::Paths => "paths".to_owned(),
+        Kind::Proxy => "proxy address".to_owned(),
     }
 }
 

@@ -32,8 +32,12 @@ fn loaded(layers: Vec<Layer>) -> Config {
     load(layers).unwrap_or_else(|mistakes| panic!("{mistakes}"))
 }
 
+fn upstream(config: &Config) -> &super::UpstreamConfig {
+    &config.pools[0].instances[0].upstream
+}
+
 fn browser(config: &Config) -> &super::BrowserConfig {
-    match &config.upstream.driver {
+    match &upstream(config).driver {
         Driver::Playwright(browser) => browser,
         Driver::Custom(custom) => panic!("expected a browser, got {custom:?}"),
     }
@@ -43,8 +47,8 @@ fn browser(config: &Config) -> &super::BrowserConfig {
 fn nothing_set_gives_the_documented_defaults() {
     let config = loaded(vec![]);
     assert_eq!((config.http.host.as_str(), config.http.port), ("127.0.0.1", 34501));
-    assert_eq!(config.upstream.call_timeout, Some(Duration::from_secs(300)));
-    assert_eq!(config.upstream.max_message_bytes, 64 * 1024 * 1024);
+    assert_eq!(upstream(&config).call_timeout, Some(Duration::from_secs(300)));
+    assert_eq!(upstream(&config).max_message_bytes, 64 * 1024 * 1024);
     assert_eq!(browser(&config).timeout_action, Duration::from_secs(30));
     assert!(browser(&config).headless);
     assert_eq!(browser(&config).browser, Browser::Chromium);
@@ -61,7 +65,7 @@ fn later_layers_win_and_the_source_of_each_value_is_known() {
     assert_eq!(config.http.port, 4);
     assert_eq!(browser(&config).browser, Browser::Edge);
     assert!(!browser(&config).headless);
-    let source = |name: &str| config.settings.get(name).source.to_string();
+    let source = |name: &str| config.settings.view(None, None).get(name).source.to_string();
     assert_eq!(source("HTTP_PORT"), "command line");
     assert_eq!(source("BROWSER"), ".env");
     assert_eq!(source("HEADLESS"), "greenroom.toml");
@@ -92,7 +96,7 @@ fn all_mistakes_are_reported_at_once_with_their_remedy() {
             ("PW_MCP_PROXY_HTTP_HOST", "0.0.0.0"),
             ("PW_MCP_PROXY_CAPS", "vision,telepathy"),
             ("GREENROOM_VIEWPORT_SIZE", "wide"),
-            ("PW_MCP_PROXY__MAIN_INSTANCES", "3"),
+            ("PW_MCP_PROXY__MAIN_INSTANCS", "3"),
             ("GREENROOM_XYZ", "1"),
         ]),
     ];
@@ -107,7 +111,7 @@ fn a_file_that_merely_lies_around_cannot_name_a_program() {
     assert_eq!(mistakes(vec![dot_env(&[("GREENROOM_EXECUTABLE_PATH", "./evil")])]).len(), 1);
     let config = loaded(vec![file(true, hostile)]);
     assert_eq!(browser(&config).executable_path, Some(PathBuf::from("./evil")));
-    assert_eq!(config.upstream.env, [("NODE_OPTIONS".to_owned(), "--require ./evil.js".to_owned())]);
+    assert_eq!(upstream(&config).env, [("NODE_OPTIONS".to_owned(), "--require ./evil.js".to_owned())]);
 }
 
 #[test]
@@ -118,7 +122,7 @@ fn a_custom_upstream_is_a_command_or_an_address_but_not_both() {
         load(vec![env(&all)])
     };
     let config = custom(&[("GREENROOM_UPSTREAM_COMMAND", "npx server 'two words'")]).unwrap();
-    let Driver::Custom(found) = config.upstream.driver else { panic!("a custom driver") };
+    let Driver::Custom(found) = upstream(&config).driver.clone() else { panic!("a custom driver") };
     let Transport::Stdio { program, args } = found.transport else { panic!("a command") };
     assert_eq!((program.as_str(), args), ("npx", vec!["server".to_owned(), "two words".to_owned()]));
     custom(&[("GREENROOM_UPSTREAM_URL", "http://localhost:9/mcp")]).unwrap();
@@ -131,7 +135,9 @@ fn a_custom_upstream_is_a_command_or_an_address_but_not_both() {
 #[test]
 fn a_command_can_be_a_list_in_a_file() {
     let text = "[defaults]\ndriver = \"custom\"\nupstream_command = [\"node\", \"a b.js\"]";
-    let Driver::Custom(found) = loaded(vec![file(true, text)]).upstream.driver else { panic!("custom") };
+    let Driver::Custom(found) = upstream(&loaded(vec![file(true, text)])).driver.clone() else {
+        panic!("custom")
+    };
     assert!(matches!(found.transport, Transport::Stdio { args, .. } if args == ["a b.js"]));
 }
 
@@ -153,7 +159,7 @@ fn only_loopback_may_be_listened_on(#[case] host: &str, #[case] accepted: bool) 
 #[test]
 fn zero_means_no_deadline() {
     let config = loaded(vec![env(&[("GREENROOM_CALL_TIMEOUT", "0"), ("GREENROOM_MCP_SESSION_IDLE", "0")])]);
-    assert_eq!((config.upstream.call_timeout, config.http.mcp_session_idle), (None, None));
+    assert_eq!((upstream(&config).call_timeout, config.http.mcp_session_idle), (None, None));
 }
 
 #[test]
@@ -165,6 +171,6 @@ fn broken_toml_names_its_line() {
 #[test]
 fn values_of_environment_pairs_are_not_shown() {
     let config = loaded(vec![env(&[("GREENROOM_ENV", "TOKEN=hunter2")])]);
-    let shown = config.settings.get("ENV").value.as_ref().unwrap().to_string();
+    let shown = config.settings.view(None, None).get("ENV").value.as_ref().unwrap().to_string();
     assert_eq!(shown, "TOKEN=…");
 }

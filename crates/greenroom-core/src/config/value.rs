@@ -27,6 +27,14 @@ pub enum Kind {
     Words,
     /// `NAME=value` pairs.
     Pairs,
+    /// Names, separated by commas.
+    Names,
+    /// Origins, separated by semicolons or commas.
+    Origins,
+    /// Paths, separated by commas.
+    Paths,
+    /// The address of a proxy.
+    Proxy,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +84,8 @@ impl Kind {
             (Self::Words, Raw::List(words)) => non_empty_words(words.clone()),
             (Self::ChoiceList(choices), Raw::List(items)) => choice_list(items.clone(), choices),
             (Self::Pairs, Raw::Pairs(pairs)) => Ok(Value::Pairs(pairs.clone())),
+            (Self::Names | Self::Paths, Raw::List(items)) => names(items.iter()),
+            (Self::Origins, Raw::List(items)) => origins(items.iter()),
             (_, Raw::List(_)) => rejected("a list cannot stand here", "Give a single value."),
             (_, Raw::Pairs(_)) => rejected("a table cannot stand here", "Give a single value."),
             (kind, Raw::Text(text)) => kind.read_text(text.trim()),
@@ -141,6 +151,19 @@ impl Kind {
             Self::ChoiceList(choices) => {
                 choice_list(text.split(',').map(str::trim).map(str::to_owned).collect(), choices)
             }
+            Self::Names | Self::Paths => names(text.split(',')),
+            Self::Origins => origins(text.split([';', ','])),
+            Self::Proxy => {
+                let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
+                if ["http", "https", "socks4", "socks5"].contains(&scheme) && !rest.is_empty() {
+                    Ok(Value::Text(text.to_owned()))
+                } else {
+                    rejected(
+                        format!("`{text}` is not the address of a proxy"),
+                        "Give an address such as `http://proxy:3128` or `socks5://proxy:1080`.",
+                    )
+                }
+            }
             Self::Words => match shell_words::split(text) {
                 Ok(words) => non_empty_words(words),
                 Err(_) => rejected("a quote is not closed", "Close it, or give the words as a list in TOML."),
@@ -182,6 +205,36 @@ fn choice_list(items: Vec<String>, choices: &'static [&'static str]) -> Result<V
         .map(|item| one_of(&item, choices))
         .collect::<Result<_, _>>()
         .map(Value::List)
+}
+
+fn names(items: impl Iterator<Item = impl AsRef<str>>) -> Result<Value, Rejected> {
+    let items: Vec<_> =
+        items.map(|item| item.as_ref().trim().to_owned()).filter(|item| !item.is_empty()).collect();
+    if items.is_empty() {
+        rejected("it is empty", "Give a value or remove the key.")
+    } else {
+        Ok(Value::List(items))
+    }
+}
+
+fn origins(items: impl Iterator<Item = impl AsRef<str>>) -> Result<Value, Rejected> {
+    let value = names(items)?;
+    if let Value::List(items) = &value
+        && let Some(item) = items.iter().find(|item| !is_origin(item))
+    {
+        return rejected(
+            format!("`{item}` is not an origin"),
+            "Give scheme, host and port, such as `https://example.com:8080`, or `http://localhost:*` for any port.",
+        );
+    }
+    Ok(value)
+}
+
+/// `scheme://host[:port|:*]`, and nothing behind it.
+fn is_origin(text: &str) -> bool {
+    text.split_once("://").is_some_and(|(scheme, host)| {
+        !scheme.is_empty() && !host.is_empty() && !host.contains(['/', '?', '#', ' '])
+    })
 }
 
 fn non_empty_words(words: Vec<String>) -> Result<Value, Rejected> {
