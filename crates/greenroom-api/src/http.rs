@@ -1,6 +1,7 @@
-//! The HTTP listener: MCP at `/mcp`, and the two probes.
+//! The HTTP listener: MCP at `/mcp`, the pools at `/api/pools`, and the two probes.
 
 mod front;
+mod pools;
 mod sessions;
 
 use std::io;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
@@ -17,7 +18,7 @@ use axum::routing::{any, get, post};
 use axum::serve::ListenerExt;
 use axum::{Json, Router};
 use greenroom_core::config::HttpConfig;
-use greenroom_engine::{Engine, InstanceState};
+use greenroom_engine::Engine;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -78,7 +79,11 @@ fn router(local: SocketAddr, engine: Engine, config: &HttpConfig, shutdown: &Can
         .route("/mcp", any(move |State(engine), request| mcp(engine, service.clone(), max_body, request)))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
-        .route("/api/pools/{pool}/instances/{instance}/restart", post(restart))
+        .route("/api/pools", get(pools::all))
+        .route("/api/pools/{pool}", get(pools::one))
+        .route("/api/pools/{pool}/restart", post(pools::restart_all))
+        .route("/api/pools/{pool}/scale", post(pools::scale))
+        .route("/api/pools/{pool}/instances/{instance}/restart", post(pools::restart))
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
         .with_state(engine)
@@ -96,8 +101,8 @@ async fn mcp(
     }
     match front::read(request, max_body).await {
         Ok((mut request, body)) => {
-            if front::is_call(&body)
-                && let Some(arrival) = Arrival::now(&engine)
+            if let Some(call) = front::Call::read(&body)
+                && let Some(arrival) = Arrival::now(&engine, &call.tool, |name| call.argument(name))
             {
                 request.extensions_mut().insert(arrival);
             }
@@ -113,31 +118,24 @@ async fn healthz() -> Json<serde_json::Value> {
     Json(json!({ "status": "ok", "version": env!("CARGO_PKG_VERSION") }))
 }
 
-/// Calls are taken, and there is a browser server for them or can be one.
+/// Calls are taken, and the default pool has a browser for them or can have one.
 async fn readyz(State(engine): State<Engine>) -> Response {
-    let status = engine.status();
     if engine.is_stopping() {
         return error(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", "Greenroom is shutting down.");
     }
-    if let (InstanceState::Failed, Some(failure)) = (&status.state, &status.last_failure) {
-        let message =
-            format!("The browser server has failed and was given up: {failure}. Restart it by hand.");
+    let Ok(status) = engine.status(None) else { return not_found().await };
+    let down: Vec<_> = status.pools.iter().filter(|pool| pool.is_down()).collect();
+    if let Some(pool) = down.iter().find(|pool| pool.is_default) {
+        let causes = pool.instances.iter().filter_map(|instance| instance.health_check.error.as_deref());
+        let message = format!(
+            "The default pool {} has no instance left that works; restart them by hand. {}",
+            pool.name,
+            causes.collect::<Vec<_>>().join(" ")
+        );
         return error(StatusCode::SERVICE_UNAVAILABLE, "degraded", &message);
     }
-    Json(json!({ "status": "ready", "upstream": status.state.name(), "restarts": status.restarts }))
-        .into_response()
-}
-
-/// Starts an instance anew, by hand. There is one so far, under the name that the only pool will have.
-async fn restart(State(engine): State<Engine>, Path((pool, instance)): Path<(String, String)>) -> Response {
-    if (pool.as_str(), instance.as_str()) != ("DEFAULT", "0") {
-        let message =
-            format!("There is no instance {instance} in a pool {pool}. The only one is 0 in DEFAULT.");
-        return error(StatusCode::NOT_FOUND, "not_found", &message);
-    }
-    engine.restart("asked for over HTTP");
-    (StatusCode::ACCEPTED, Json(json!({ "pool": pool, "instance": instance, "status": "restarting" })))
-        .into_response()
+    let down: Vec<_> = down.iter().map(|pool| &pool.name).collect();
+    Json(json!({ "status": "ready", "summary": status.summary, "pools_down": down })).into_response()
 }
 
 async fn not_found() -> Response {

@@ -7,15 +7,15 @@ mod stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use greenroom_engine::{CallError, CallFailure, CallRequest, Engine, Progress, ToolList};
+use greenroom_engine::{CallError, CallFailure, CallRequest, Engine, Outcome, Progress, Served, ToolList};
 use rmcp::ErrorData;
 use rmcp::ServerHandler;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
-    CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, Implementation, ListToolsResult,
-    PaginatedRequestParams, ProgressNotificationParam, ProgressToken, ProtocolVersion,
-    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, SubscriptionFilter,
-    Tool,
+    CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, Implementation, ListResourcesResult,
+    ListToolsResult, MetaObject, PaginatedRequestParams, ProgressNotificationParam, ProgressToken,
+    ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource,
+    ResourceContents, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext, RoleServer, SubscriptionContext};
 use tokio::sync::{mpsc, watch};
@@ -33,9 +33,18 @@ const PROGRESS_QUEUE: usize = 32;
 /// How long a client of the newer era may keep the list of tools without asking again.
 const TOOLS_TTL_MS: u64 = 60_000;
 
+/// The resource that says how the pools are.
+const STATUS_URI: &str = "greenroom://status";
+
 const FOR_A_PAGE: &str = "Greenroom drives a real browser. Begin with browser_navigate, read the page with \
      browser_snapshot, and act on the element refs that the snapshot gives. Calls run one after another, in the \
      order in which they arrive. A call can be cancelled; the browser is then free for the next one.";
+
+const FOR_POOLS: &str = "Greenroom drives pools of real browsers. Begin with browser_navigate, read the page with \
+     browser_snapshot, and act on the element refs that the snapshot gives. A call goes to the next free browser of the \
+     default pool, so two calls may land on different browsers: to stay on one page, give browser_instance (and \
+     browser_pool) with every call, or put the steps into one browser_execute_bulk. browser_pool_status shows the pools \
+     and what each is for; _meta of every answer says where it ran.";
 
 const FOR_OTHERS: &str = "Greenroom passes on the tools of another MCP server as they are. Calls run beside one another and \
      can be cancelled.";
@@ -109,7 +118,7 @@ impl ToolCache {
 
 impl ServerHandler for McpServer {
     fn get_info(&self) -> ServerConfig {
-        // Prompts and resources are there, and there are none: clients that ask get an empty list, not an error.
+        // Prompts can be asked for, and there are none: clients that ask get an empty list, not an error.
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
             .enable_tool_list_changed()
@@ -120,7 +129,11 @@ impl ServerHandler for McpServer {
         us.title = Some("Greenroom".to_owned());
         let mut info = ServerConfig::new(capabilities);
         info.server_info = us;
-        let instructions = if self.engine.takes_turns() { FOR_A_PAGE } else { FOR_OTHERS };
+        let instructions = match (self.engine.is_addressed(), self.engine.takes_turns()) {
+            (true, _) => FOR_POOLS,
+            (false, true) => FOR_A_PAGE,
+            (false, false) => FOR_OTHERS,
+        };
         info.instructions = Some(instructions.to_owned());
         info
     }
@@ -163,7 +176,7 @@ impl ServerHandler for McpServer {
                 biased;
                 () = context.ct.cancelled() => {
                     call.cancel();
-                    break Err(CallFailure::Cancelled);
+                    break Outcome { result: Err(CallFailure::Cancelled), served: None };
                 }
                 Some(report) = reports.recv() => {
                     if let Some(token) = &token {
@@ -173,10 +186,14 @@ impl ServerHandler for McpServer {
                 outcome = call.outcome() => break outcome,
             }
         };
-        match outcome {
-            Ok(bytes) => Ok(content::read_result(&bytes).into()),
-            Err(failure) => refuse(failure),
+        let mut result = match outcome.result {
+            Ok(bytes) => content::read_result(&bytes),
+            Err(failure) => refuse(failure)?,
+        };
+        if let Some(served) = outcome.served {
+            note_where(&mut result, served);
         }
+        Ok(result.into())
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
@@ -207,10 +224,38 @@ impl ServerHandler for McpServer {
         request: ReadResourceRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        Err(ErrorData::resource_not_found(
-            format!("Unknown resource: {}. There are none.", request.uri),
-            None,
-        ))
+        if request.uri != STATUS_URI {
+            let message = format!("Unknown resource: {}. There is {STATUS_URI}.", request.uri);
+            return Err(ErrorData::resource_not_found(message, None));
+        }
+        let status =
+            self.engine.status(None).map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+        let text = serde_json::to_string_pretty(&status)
+            .map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+        let contents = ResourceContents::TextResourceContents {
+            uri: STATUS_URI.to_owned(),
+            mime_type: Some("application/json".to_owned()),
+            text,
+            meta: None,
+        };
+        // It is another one every time.
+        let result =
+            ReadResourceResult::new(vec![contents]).with_ttl_ms(0).with_cache_scope(CacheScope::Public);
+        Ok(result.into())
+    }
+
+    async fn list_resources(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let mut status = Resource::new(STATUS_URI, "status");
+        status.title = Some("Status of the browser pools".to_owned());
+        status.description = Some("What browser_pool_status answers.".to_owned());
+        status.mime_type = Some("application/json".to_owned());
+        Ok(ListResourcesResult::with_all_items(vec![status])
+            .with_ttl_ms(TOOLS_TTL_MS)
+            .with_cache_scope(CacheScope::Public))
     }
 
     /// What rmcp could not read as one of MCP's requests ends here, also a known one with wrong parameters.
@@ -286,7 +331,7 @@ async fn pass_on(peer: &Peer<RoleServer>, token: &ProgressToken, report: Progres
 
 /// A protocol error where the request itself was wrong or the upstream answered with one; otherwise a result that
 /// says so, because that is what an agent gets to read.
-fn refuse(failure: CallFailure) -> Result<CallToolResponse, ErrorData> {
+fn refuse(failure: CallFailure) -> Result<CallToolResult, ErrorData> {
     match failure {
         CallFailure::UnknownTool { .. } => Err(ErrorData::invalid_params(failure.to_string(), None)),
         CallFailure::Upstream(CallError::Rpc { code, message, data }) => {
@@ -294,6 +339,15 @@ fn refuse(failure: CallFailure) -> Result<CallToolResponse, ErrorData> {
             let data = data.and_then(|data| serde_json::from_str(data.get()).ok());
             Err(ErrorData::new(code, message, data))
         }
-        failure => Ok(CallToolResult::error(vec![ContentBlock::text(failure.to_string())]).into()),
+        failure => Ok(CallToolResult::error(vec![ContentBlock::text(failure.to_string())])),
     }
+}
+
+/// Says in `_meta` which browser served a call, and how long the call waited for it.
+fn note_where(result: &mut CallToolResult, served: Served) {
+    let waited = u64::try_from(served.waited.as_millis()).unwrap_or(u64::MAX);
+    let meta = result.meta.get_or_insert_with(|| MetaObject(serde_json::Map::new()));
+    meta.0.insert("greenroom/pool".to_owned(), served.pool.into());
+    meta.0.insert("greenroom/instance".to_owned(), served.instance.into());
+    meta.0.insert("greenroom/waitedMs".to_owned(), waited.into());
 }

@@ -5,5 +5,6 @@ pub mod config;
 mod id_scanner;
 pub mod lease;
 pub mod supervision;
+pub mod target;
 
 pub use id_scanner::IdScanner;

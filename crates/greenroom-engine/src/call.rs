@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use greenroom_core::target::AddressError;
 use greenroom_upstream::instance::Unavailable;
 use greenroom_upstream::rpc::{CallError, Progress};
 use serde_json::{Map, Value};
@@ -20,11 +21,34 @@ pub struct CallRequest {
     pub progress: Option<mpsc::Sender<Progress>>,
 }
 
+/// What became of a call.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The result's bytes, exactly as the upstream sent them.
+    pub result: Result<Bytes, CallFailure>,
+    /// Where it ran, if it came that far.
+    pub served: Option<Served>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Served {
+    pub pool: String,
+    pub instance: String,
+    /// How long it waited for its browser.
+    pub waited: Duration,
+}
+
 /// Why a call has no result. Every variant says what happened and what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum CallFailure {
-    #[error("Unknown tool: {name}{}", suggestion(nearest.as_deref()))]
-    UnknownTool { name: String, nearest: Option<String> },
+    #[error("Unknown tool: {name}{}", suggestion(nearest.as_deref(), elsewhere))]
+    UnknownTool { name: String, nearest: Option<String>, elsewhere: Vec<String> },
+    #[error("The arguments of {tool} are not right: {problem}.")]
+    BadArguments { tool: &'static str, problem: String },
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    #[error("Instance not found in pool '{pool}': `{name}`. Its instances are: {valid}.")]
+    UnknownInstance { name: String, pool: String, valid: String },
     #[error("The call was cancelled.")]
     Cancelled,
     #[error(
@@ -34,17 +58,29 @@ pub enum CallFailure {
     )]
     TimedOut { limit: Duration, shares_a_page: bool },
     #[error(
-        "The browser was busy with another call for {} (CALL_TIMEOUT), so this one was not started. Try again, or \
-         cancel the other.",
-        seconds(*limit)
+        "Timeout waiting for lease: {what} did not become free within {} ({limit}), so the call was not started. The \
+         pool's instances: {situation}; calls waiting: {waiting}. Try again later, use another pool, or raise {limit}.",
+        seconds(*waited)
     )]
-    NoTurn { limit: Duration },
+    NoLease { what: String, waited: Duration, limit: &'static str, waiting: usize, situation: String },
     #[error(
-        "The browser server was not ready within {} (CALL_TIMEOUT); it is {state}{}. Try again later.",
-        seconds(*limit),
-        because(cause.as_deref())
+        "Pool '{pool}' has {waiting} calls waiting already, which is as many as may wait (MAX_QUEUE), so this one was not \
+         started. Try again later, or use another pool."
     )]
-    NotReady { limit: Duration, state: &'static str, cause: Option<String> },
+    QueueFull { pool: String, waiting: usize },
+    #[error(
+        "{} '{pool}' has no healthy instances. Specify explicit pool or restart failed instances.{}",
+        if *is_default { "Default pool" } else { "Pool" },
+        behind(causes)
+    )]
+    NoneHealthy { pool: String, is_default: bool, causes: String },
+    #[error(
+        "Instance {instance} of pool '{pool}' has failed and was given up: {cause}. Use another, or restart it with \
+         `greenroom restart {pool} {instance}`."
+    )]
+    InstanceFailed { pool: String, instance: String, cause: String },
+    #[error("Instance {instance} of pool '{pool}' is being removed. Use another.")]
+    InstanceLeaving { pool: String, instance: String },
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
     /// The upstream's own answer was an error, or there was none.
@@ -54,24 +90,30 @@ pub enum CallFailure {
     ShuttingDown,
 }
 
-fn suggestion(nearest: Option<&str>) -> String {
-    nearest.map_or_else(
-        || ". `tools/list` names those that exist.".to_owned(),
-        |near| format!(". Did you mean `{near}`?"),
-    )
+fn suggestion(nearest: Option<&str>, elsewhere: &[String]) -> String {
+    match (nearest, elsewhere) {
+        (_, [_, ..]) => format!(" in this pool. It is there in: {}.", elsewhere.join(", ")),
+        (Some(near), []) => format!(". Did you mean `{near}`?"),
+        (None, []) => ". `tools/list` names those that exist.".to_owned(),
+    }
 }
 
 fn seconds(duration: Duration) -> String {
-    format!("{} s", duration.as_secs_f64())
+    let rounded = (duration.as_secs_f64() * 10.0).round() / 10.0;
+    if duration < Duration::from_secs(1) {
+        format!("{} ms", duration.as_millis())
+    } else {
+        format!("{rounded} s")
+    }
 }
 
-fn because(cause: Option<&str>) -> String {
-    cause.map_or_else(String::new, |cause| format!(": {cause}"))
+fn behind(causes: &str) -> String {
+    if causes.is_empty() { String::new() } else { format!(" {causes}") }
 }
 
 /// A call under way. Dropping the handle leaves the call running; [`cancel`](Self::cancel) ends the waiting.
 pub struct CallHandle {
-    pub(crate) answer: oneshot::Receiver<Result<Bytes, CallFailure>>,
+    pub(crate) answer: oneshot::Receiver<Outcome>,
     pub(crate) cancel: CancellationToken,
 }
 
@@ -80,8 +122,8 @@ impl CallHandle {
         self.cancel.cancel();
     }
 
-    /// The result's bytes, exactly as the upstream sent them.
-    pub async fn outcome(&mut self) -> Result<Bytes, CallFailure> {
-        (&mut self.answer).await.unwrap_or(Err(CallFailure::ShuttingDown))
+    pub async fn outcome(&mut self) -> Outcome {
+        let gone = |_| Outcome { result: Err(CallFailure::ShuttingDown), served: None };
+        (&mut self.answer).await.unwrap_or_else(gone)
     }
 }

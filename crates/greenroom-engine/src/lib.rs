@@ -4,15 +4,22 @@
 //! still brings the browser to a state in which the next call works before it lets go of it.
 //!
 //! ```text
-//!   call ──► known tool? ──► its turn ──► a live upstream ──► upstream call ──► answer
+//!   call ──► pool ──► its turn: a lease ──► a live upstream ──► upstream call ──► answer
 //! ```
 
+mod bulk;
 mod call;
 mod engine;
+mod own;
+mod pool;
+mod running;
+mod status;
 mod tools;
 
-pub use call::{CallFailure, CallHandle, CallRequest};
+pub use call::{CallFailure, CallHandle, CallRequest, Outcome, Served};
 pub use engine::{Engine, EngineConfig, Place};
-pub use greenroom_upstream::instance::{State as InstanceState, Status, Unavailable};
+pub use greenroom_upstream::instance::Unavailable;
 pub use greenroom_upstream::rpc::{CallError, Progress};
+pub use pool::{DriverFactory, Scaled};
+pub use status::{Health, HealthCheck, InstanceReport, PoolReport, StatusReport, Summary};
 pub use tools::{ToolEntry, ToolList};

@@ -1,25 +1,45 @@
-//! The list of tools: fetched from the upstream, kept, and compared when it is fetched again.
+//! The tools that agents see: those of the upstreams, with Greenroom's parameters added, and Greenroom's own.
+//!
+//! ```text
+//!   upstream ──tools/list──► book ──┐
+//!   upstream ──tools/list──► book ──┼──► one list: hidden ones left out, parameters added, own tools appended
+//!                        (disk) ────┘
+//! ```
+//!
+//! Upstreams that are configured alike share a book. A book is kept on disk where its content is known by its name:
+//! that makes the difference between answering `tools/list` at once and starting a server just to ask it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
-use greenroom_upstream::Driver;
+use greenroom_core::config::{PoolConfig, ToolFilter, UpstreamConfig};
+use greenroom_core::target::Parameters;
+use greenroom_upstream::rpc::CallError;
+use greenroom_upstream::{Driver, Upstream};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::sync::watch;
+use tokio::time::timeout;
 
-pub struct ToolEntry {
-    pub name: String,
-    /// The tool as the upstream wrote it.
-    pub raw: Box<RawValue>,
-    /// The names of its parameters, where the schema says that there are no others.
-    closed_parameters: Option<HashSet<String>>,
+use crate::own::OwnTool;
+
+/// How long an upstream may take to list its tools.
+const LIST_LIMIT: Duration = Duration::from_secs(30);
+
+/// A tool as an upstream lists it.
+pub(crate) struct UpstreamTool {
+    name: String,
+    raw: Box<RawValue>,
+    parameters: HashSet<String>,
+    /// Whether the schema says that there are no other parameters.
+    is_closed: bool,
 }
 
-impl ToolEntry {
+impl UpstreamTool {
     fn read(raw: Box<RawValue>) -> Option<Self> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -41,18 +61,244 @@ impl ToolEntry {
                 |error| tracing::warn!(%error, "the upstream lists a tool that cannot be read; left out"),
             )
             .ok()?;
-        let closed = shape.input_schema.additional_properties == Value::Bool(false);
-        let names = shape.input_schema.properties.into_iter().map(|(name, _)| name);
-        Some(Self { name: shape.name, closed_parameters: closed.then(|| names.collect()), raw })
+        Some(Self {
+            name: shape.name,
+            is_closed: shape.input_schema.additional_properties == Value::Bool(false),
+            parameters: shape.input_schema.properties.into_iter().map(|(name, _)| name).collect(),
+            raw,
+        })
     }
 
     /// Removes what the schema does not name. Upstreams read some arguments that they do not list, and those
     /// change their output behind everybody's back.
     pub(crate) fn strip(&self, arguments: &mut Map<String, Value>) {
-        if let Some(known) = &self.closed_parameters {
-            arguments.retain(|name, _| known.contains(name));
+        if self.is_closed {
+            arguments.retain(|name, _| self.parameters.contains(name));
         }
     }
+}
+
+/// What upstreams of one kind list.
+pub(crate) struct ToolBook {
+    current: watch::Sender<Option<Arc<Vec<UpstreamTool>>>>,
+    driver: Arc<dyn Driver>,
+    file: Option<PathBuf>,
+    books: Weak<ToolBooks>,
+}
+
+impl ToolBook {
+    pub(crate) fn is_known(&self) -> bool {
+        self.current.borrow().is_some()
+    }
+
+    /// Does something with one of the tools.
+    pub(crate) fn with<T>(&self, name: &str, look: impl FnOnce(&UpstreamTool) -> T) -> Option<T> {
+        self.current.borrow().as_ref()?.iter().find(|tool| tool.name == name).map(look)
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.current.borrow().iter().flat_map(|list| list.iter().map(|tool| tool.name.clone())).collect()
+    }
+
+    /// Asks an upstream for its list.
+    pub(crate) async fn fetch(&self, upstream: &Upstream) {
+        match timeout(LIST_LIMIT, upstream.list_tools()).await {
+            Ok(Ok(raw)) => self.update(raw),
+            Ok(Err(CallError::Ended(_))) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the upstream did not list its tools");
+                // One that does not list its tools has none.
+                if !self.is_known() {
+                    self.update(Vec::new());
+                }
+            }
+            Err(_) => tracing::warn!(limit = ?LIST_LIMIT, "the upstream did not list its tools in time"),
+        }
+    }
+
+    /// Takes a list that was just fetched. The common list is composed anew only if it is another one.
+    fn update(&self, raw: Vec<Box<RawValue>>) {
+        let kept = self.file.as_ref().and_then(|_| serde_json::to_vec(&raw).ok());
+        let list = read(raw, self.driver.as_ref());
+        let is_same = |known: &Arc<Vec<UpstreamTool>>| {
+            known.len() == list.len() && known.iter().zip(&list).all(|(a, b)| a.raw.get() == b.raw.get())
+        };
+        if self.current.borrow().as_ref().is_some_and(is_same) {
+            return;
+        }
+        if let (Some(file), Some(bytes)) = (&self.file, kept)
+            && let Err(error) = write_whole(file, &bytes)
+        {
+            tracing::debug!(%error, file = %file.display(), "the tool list could not be kept");
+        }
+        self.current.send_replace(Some(Arc::new(list)));
+        if let Some(books) = self.books.upgrade() {
+            books.compose();
+        }
+    }
+}
+
+fn read(raw: Vec<Box<RawValue>>, driver: &dyn Driver) -> Vec<UpstreamTool> {
+    raw.into_iter().filter_map(UpstreamTool::read).filter(|tool| driver.offers(&tool.name)).collect()
+}
+
+/// What is added to the upstreams' tools.
+pub(crate) struct Additions {
+    /// The pools by name and description, the default first, where calls can name one.
+    pub(crate) pools: Option<Vec<(String, String)>>,
+    pub(crate) own: Vec<OwnTool>,
+}
+
+/// All books, and the list that they add up to.
+pub(crate) struct ToolBooks {
+    cache_dir: PathBuf,
+    additions: Additions,
+    known: Mutex<Known>,
+    composed: watch::Sender<Option<Arc<ToolList>>>,
+}
+
+#[derive(Default)]
+struct Known {
+    by_key: HashMap<String, Arc<ToolBook>>,
+    /// In the order of the pools; what is shown of each.
+    shown: Vec<(String, Arc<ToolBook>, ToolFilter)>,
+}
+
+impl ToolBooks {
+    pub(crate) fn new(cache_dir: &Path, additions: Additions) -> Arc<Self> {
+        Arc::new(Self {
+            cache_dir: cache_dir.to_owned(),
+            additions,
+            known: Mutex::default(),
+            composed: watch::channel(None).0,
+        })
+    }
+
+    /// The book of upstreams like this one.
+    pub(crate) fn of(
+        self: &Arc<Self>,
+        driver: &Arc<dyn Driver>,
+        upstream: &UpstreamConfig,
+        pool: &PoolConfig,
+    ) -> Arc<ToolBook> {
+        let name = driver.tool_list_name();
+        let key = match &name {
+            Some(name) => format!("{name} {}", upstream.allow_unsafe_code),
+            None => format!("{:?} {:?}", upstream.driver, upstream.env),
+        };
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let book = known.by_key.entry(key).or_insert_with(|| {
+            let file = name.map(|name| self.cache_dir.join(format!("tools-{name}.json")));
+            let kept = file.as_deref().and_then(|file| std::fs::read(file).ok());
+            let raw = kept.and_then(|bytes| serde_json::from_slice::<Vec<Box<RawValue>>>(&bytes).ok());
+            let list = raw.map(|raw| Arc::new(read(raw, driver.as_ref())));
+            let (current, driver) = (watch::channel(list).0, Arc::clone(driver));
+            Arc::new(ToolBook { current, driver, file, books: Arc::downgrade(self) })
+        });
+        let book = Arc::clone(book);
+        let is_shown = |(name, shown, _): &(String, Arc<ToolBook>, ToolFilter)| {
+            *name == pool.name && Arc::ptr_eq(shown, &book)
+        };
+        if !known.shown.iter().any(is_shown) {
+            known.shown.push((pool.name.clone(), Arc::clone(&book), pool.tools.clone()));
+        }
+        drop(known);
+        if book.is_known() {
+            self.compose();
+        }
+        book
+    }
+
+    /// Which pools have a tool, and what a tool of a pool might have been meant.
+    pub(crate) fn look_up(&self, pool: &str, tool: &str) -> Lookup {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let has =
+            |book: &ToolBook, filter: &ToolFilter| filter.shows(tool) && book.with(tool, |_| ()).is_some();
+        let of_pool = known.shown.iter().filter(|(name, ..)| name == pool);
+        if of_pool.clone().any(|(_, book, filter)| !book.is_known() || has(book, filter)) {
+            return Lookup::Known;
+        }
+        let others = known.shown.iter().filter(|(_, book, filter)| has(book, filter));
+        let elsewhere: Vec<_> = others.map(|(name, ..)| name.clone()).collect();
+        let names = of_pool.flat_map(|(_, book, filter)| {
+            book.names().into_iter().filter(|name| filter.shows(name)).collect::<Vec<_>>()
+        });
+        Lookup::Unknown { elsewhere, nearest: nearest(tool, names) }
+    }
+
+    /// What kind of tool a name stands for. `None` when nobody lists it, or nobody has yet.
+    pub(crate) fn kind(&self, name: &str) -> Option<Kind> {
+        let listed =
+            self.composed.borrow().as_ref().and_then(|list| list.find(name).map(|tool| tool.kind.clone()));
+        listed.or_else(|| {
+            let own = self.additions.own.iter().find(|own| own.name() == name);
+            own.map(|own| Kind::Own(*own))
+        })
+    }
+
+    pub(crate) fn current(&self) -> Option<Arc<ToolList>> {
+        self.composed.borrow().clone()
+    }
+
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Option<Arc<ToolList>>> {
+        self.composed.subscribe()
+    }
+
+    /// The list of nothing but Greenroom's own tools.
+    pub(crate) fn without_upstreams(&self) -> Arc<ToolList> {
+        Arc::new(ToolList::new(&[], &self.additions))
+    }
+
+    /// Makes the common list from what is known. Subscribers hear of it only if it is another one.
+    fn compose(&self) {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let lists: Vec<_> = known
+            .shown
+            .iter()
+            .filter_map(|(_, book, filter)| Some((book.current.borrow().clone()?, filter.clone())))
+            .collect();
+        // Still under the lock, so that an older list does not replace a newer one.
+        let list = Arc::new(ToolList::new(&lists, &self.additions));
+        self.composed.send_if_modified(|current| {
+            let differs = current.as_ref().is_none_or(|current| current.hash() != list.hash());
+            if differs {
+                *current = Some(list);
+            }
+            differs
+        });
+    }
+}
+
+/// Whether a pool has a tool.
+pub(crate) enum Lookup {
+    /// It has, or nobody knows yet.
+    Known,
+    Unknown {
+        elsewhere: Vec<String>,
+        nearest: Option<String>,
+    },
+}
+
+fn nearest(name: &str, known: impl Iterator<Item = String>) -> Option<String> {
+    known
+        .map(|known| (strsim::jaro_winkler(name, &known), known))
+        .filter(|(likeness, _)| *likeness > 0.85)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, known)| known)
+}
+
+/// A tool as agents see it.
+pub struct ToolEntry {
+    pub name: String,
+    pub raw: Box<RawValue>,
+    pub(crate) kind: Kind,
+}
+
+#[derive(Clone)]
+pub(crate) enum Kind {
+    Own(OwnTool),
+    /// An upstream's, with these parameters added where calls can be addressed.
+    Proxied(Option<Parameters>),
 }
 
 pub struct ToolList {
@@ -61,9 +307,27 @@ pub struct ToolList {
 }
 
 impl ToolList {
-    pub(crate) fn new(raw: Vec<Box<RawValue>>, driver: &dyn Driver) -> Self {
-        let entries: Vec<_> =
-            raw.into_iter().filter_map(ToolEntry::read).filter(|tool| driver.offers(&tool.name)).collect();
+    fn new(lists: &[(Arc<Vec<UpstreamTool>>, ToolFilter)], additions: &Additions) -> Self {
+        let mut entries: Vec<ToolEntry> = Vec::new();
+        let mut names = HashSet::new();
+        for (list, filter) in lists {
+            for tool in list.iter().filter(|tool| filter.shows(&tool.name)) {
+                if names.insert(tool.name.clone()) {
+                    entries.push(proxied(tool, additions));
+                }
+            }
+        }
+        for &own in &additions.own {
+            if names.insert(own.name().to_owned()) {
+                let raw = own.describe(additions.pools.as_deref());
+                entries.push(ToolEntry { name: own.name().to_owned(), raw, kind: Kind::Own(own) });
+            } else {
+                tracing::warn!(
+                    tool = own.name(),
+                    "an upstream has a tool of that name, and it takes precedence"
+                );
+            }
+        }
         let mut hasher = DefaultHasher::new();
         for entry in &entries {
             entry.raw.get().hash(&mut hasher);
@@ -83,59 +347,51 @@ impl ToolList {
     pub fn hash(&self) -> u64 {
         self.hash
     }
-
-    pub(crate) fn nearest(&self, name: &str) -> Option<&str> {
-        self.entries
-            .iter()
-            .map(|tool| (strsim::jaro_winkler(name, &tool.name), tool.name.as_str()))
-            .filter(|(likeness, _)| *likeness > 0.85)
-            .max_by(|a, b| a.0.total_cmp(&b.0))
-            .map(|(_, name)| name)
-    }
 }
 
-/// The list that is known now, and a place on disk for it where the driver can name it.
-///
-/// The place makes the difference between answering `tools/list` at once and starting a server just to ask it.
-pub(crate) struct ToolBook {
-    current: watch::Sender<Option<Arc<ToolList>>>,
-    file: Option<PathBuf>,
+fn proxied(tool: &UpstreamTool, additions: &Additions) -> ToolEntry {
+    let parameters =
+        additions.pools.as_ref().map(|_| Parameters::beside(|name| tool.parameters.contains(name)));
+    let raw = match (&parameters, &additions.pools) {
+        (Some(parameters), Some(pools)) => with_parameters(&tool.raw, parameters, pools),
+        _ => tool.raw.clone(),
+    };
+    ToolEntry { name: tool.name.clone(), raw, kind: Kind::Proxied(parameters) }
 }
 
-impl ToolBook {
-    pub(crate) fn open(cache_dir: &Path, driver: &dyn Driver) -> Self {
-        let file = driver.tool_list_name().map(|name| cache_dir.join(format!("tools-{name}.json")));
-        let kept = file.as_deref().and_then(|file| std::fs::read(file).ok());
-        let raw = kept.and_then(|bytes| serde_json::from_slice::<Vec<Box<RawValue>>>(&bytes).ok());
-        let list = raw.map(|raw| Arc::new(ToolList::new(raw, driver)));
-        Self { current: watch::channel(list).0, file }
+fn with_parameters(raw: &RawValue, parameters: &Parameters, pools: &[(String, String)]) -> Box<RawValue> {
+    let mut tool: Value = serde_json::from_str(raw.get()).expect("it was read before");
+    let schema = &mut tool["inputSchema"];
+    if !schema.is_object() {
+        *schema = json!({ "type": "object" });
     }
+    if !schema["properties"].is_object() {
+        schema["properties"] = json!({});
+    }
+    schema["properties"][&parameters.pool] = pool_parameter(pools);
+    schema["properties"][&parameters.instance] = instance_parameter();
+    serde_json::value::to_raw_value(&tool).expect("JSON stays JSON")
+}
 
-    pub(crate) fn current(&self) -> Option<Arc<ToolList>> {
-        self.current.borrow().clone()
+/// The schema of `browser_pool`.
+pub(crate) fn pool_parameter(pools: &[(String, String)]) -> Value {
+    let names: Vec<_> = pools.iter().map(|(name, _)| name).collect();
+    let described = pools.iter().filter(|(_, text)| !text.is_empty());
+    let described: Vec<_> = described.map(|(name, text)| format!("{name}: {text}")).collect();
+    let mut description = format!("Pool of browsers to use. Default: {}.", names[0]);
+    if !described.is_empty() {
+        description.push_str(&format!(" {}.", described.join("; ")));
     }
+    json!({ "type": "string", "enum": names, "description": description })
+}
 
-    pub(crate) fn subscribe(&self) -> watch::Receiver<Option<Arc<ToolList>>> {
-        self.current.subscribe()
-    }
-
-    /// Takes a list that was just fetched. Subscribers hear of it only if it is another one.
-    pub(crate) fn update(&self, raw: Vec<Box<RawValue>>, driver: &dyn Driver) {
-        let kept = self.file.as_ref().and_then(|_| serde_json::to_vec(&raw).ok());
-        let list = Arc::new(ToolList::new(raw, driver));
-        let changed = self.current.send_if_modified(|current| {
-            let differs = current.as_ref().is_none_or(|current| current.hash() != list.hash());
-            if differs {
-                *current = Some(list);
-            }
-            differs
-        });
-        if let (true, Some(file), Some(bytes)) = (changed, &self.file, kept)
-            && let Err(error) = write_whole(file, &bytes)
-        {
-            tracing::debug!(%error, file = %file.display(), "the tool list could not be kept");
-        }
-    }
+/// The schema of `browser_instance`.
+pub(crate) fn instance_parameter() -> Value {
+    json!({
+        "type": "string",
+        "description": "Number or alias of one browser in the pool, to come back to the same page. Not given: the next \
+                        that is free, so calls may land on different browsers.",
+    })
 }
 
 /// Under a temporary name first: another process may be reading.

@@ -20,6 +20,7 @@ use std::time::{Duration, SystemTime};
 use greenroom_core::supervision::{AfterFailure, Health, HealthTally, RestartBudget, Supervision, is_jump};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout};
+use tracing::Instrument;
 
 use crate::clock::slept;
 use crate::driver::{Driver, LaunchError, Upstream};
@@ -70,8 +71,10 @@ pub struct Status {
     /// Why it last failed, in words.
     pub last_failure: Option<Arc<Failure>>,
     /// How often a start could not be tried, so that those who waited for one can tell.
-    refusals: u64,
+    pub refusals: u64,
     pub last_check: Option<Check>,
+    /// Checks missed in a row.
+    pub misses: u32,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -166,8 +169,14 @@ impl Instance {
     /// Begins to look after an upstream. Nothing is started until somebody asks for it.
     pub fn new(driver: Arc<dyn Driver>, supervision: Supervision) -> Self {
         let (commands, received) = mpsc::unbounded_channel();
-        let status =
-            Status { state: State::Stopped, restarts: 0, last_failure: None, refusals: 0, last_check: None };
+        let status = Status {
+            state: State::Stopped,
+            restarts: 0,
+            last_failure: None,
+            refusals: 0,
+            last_check: None,
+            misses: 0,
+        };
         let (status, watched) = watch::channel(status);
         let calls = Arc::new(watch::channel(0).0);
         let keeper = Keeper {
@@ -179,7 +188,7 @@ impl Instance {
             calls: calls.subscribe(),
             launched_before: false,
         };
-        tokio::spawn(keeper.run());
+        tokio::spawn(keeper.run().in_current_span());
         Self { commands, status: watched, calls }
     }
 
@@ -234,6 +243,11 @@ impl Instance {
             }
             _ => None,
         }
+    }
+
+    /// Asks for a start, if it is not started yet. The status says what becomes of it.
+    pub fn demand(&self) {
+        let _ = self.commands.send(Command::Demand { heard: oneshot::channel().0 });
     }
 
     /// Starts it anew because a person wants it, also when it had failed for good.
@@ -368,6 +382,7 @@ impl Keeper {
 
     /// Looks after a live upstream until it is gone or ill.
     async fn tend(&mut self, upstream: Arc<Upstream>) -> Next {
+        self.status.send_modify(|status| status.misses = 0);
         self.enter(State::Ready(Arc::clone(&upstream)));
         let ended = upstream.ended();
         tokio::pin!(ended);
@@ -408,6 +423,7 @@ impl Keeper {
             };
             check = Box::pin(self::checked(self.supervision, Arc::clone(&upstream)));
             self.status.send_modify(|status| {
+                status.misses = if checked.error.is_some() { misses + 1 } else { 0 };
                 status.last_check = Some(Check { at: SystemTime::now(), error: checked.error.clone() });
             });
             let Some(error) = checked.error else {

@@ -1,5 +1,7 @@
 //! What every request passes before anything else looks at it.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -13,7 +15,8 @@ use bytes::BytesMut;
 use greenroom_core::config::HttpConfig;
 use http_body_util::BodyExt;
 use rmcp::model::ClientJsonRpcMessage;
-use serde_json::json;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::error;
 use crate::mcp::Refusal;
@@ -136,14 +139,41 @@ async fn collect(mut body: Body, limit: usize) -> Result<Option<Bytes>, ()> {
     Ok((seen <= limit).then(|| bytes.freeze()))
 }
 
-/// Whether a body is a call of a tool.
-pub(super) fn is_call(body: &[u8]) -> bool {
-    #[derive(serde::Deserialize)]
-    struct Head<'a> {
-        #[serde(borrow, default)]
-        method: Option<std::borrow::Cow<'a, str>>,
+/// A call of a tool, as far as its place in line depends on it.
+pub(super) struct Call {
+    pub(super) tool: String,
+    arguments: Box<RawValue>,
+}
+
+impl Call {
+    /// `None` when a body is something else.
+    pub(super) fn read(body: &[u8]) -> Option<Self> {
+        #[derive(serde::Deserialize)]
+        struct Head<'a> {
+            #[serde(borrow, default)]
+            method: Option<Cow<'a, str>>,
+            #[serde(borrow, default)]
+            params: Option<&'a RawValue>,
+        }
+        #[derive(serde::Deserialize)]
+        struct Params {
+            name: String,
+            #[serde(default)]
+            arguments: Option<Box<RawValue>>,
+        }
+        let head: Head<'_> = serde_json::from_slice(body).ok()?;
+        if head.method.as_deref() != Some("tools/call") {
+            return None;
+        }
+        let params: Params = serde_json::from_str(head.params?.get()).ok()?;
+        Some(Self { tool: params.name, arguments: params.arguments.unwrap_or_default() })
     }
-    serde_json::from_slice::<Head<'_>>(body).is_ok_and(|head| head.method.as_deref() == Some("tools/call"))
+
+    /// One argument, read out of what may be large.
+    pub(super) fn argument(&self, name: &str) -> Option<Value> {
+        let arguments: HashMap<Cow<'_, str>, &RawValue> = serde_json::from_str(self.arguments.get()).ok()?;
+        serde_json::from_str(arguments.get(name)?.get()).ok()
+    }
 }
 
 /// Turns a plain-text refusal of rmcp's into a protocol error with the same status.

@@ -7,15 +7,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use greenroom_engine::{Engine, Place};
 use rmcp::model::Extensions;
+use serde_json::Value;
 
 /// A place in line that can be taken out once.
 #[derive(Clone)]
 pub(crate) struct Arrival(Arc<Mutex<Option<Place>>>);
 
 impl Arrival {
-    /// `None` where calls do not take turns.
-    pub(crate) fn now(engine: &Engine) -> Option<Self> {
-        engine.take_place().map(|place| Self(Arc::new(Mutex::new(Some(place)))))
+    /// `None` where there is nothing to wait for. `argument` finds an argument by its name.
+    pub(crate) fn now(engine: &Engine, tool: &str, argument: impl Fn(&str) -> Option<Value>) -> Option<Self> {
+        engine.arrive(tool, argument).map(|place| Self(Arc::new(Mutex::new(Some(place)))))
     }
 
     /// The place that came with a request: in its own extensions over stdio, in those of its HTTP request else.

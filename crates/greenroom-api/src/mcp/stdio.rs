@@ -134,7 +134,9 @@ impl StdioTransport {
     fn stamped(&self, mut message: RxJsonRpcMessage<RoleServer>) -> RxJsonRpcMessage<RoleServer> {
         if let JsonRpcMessage::Request(request) = &mut message
             && let ClientRequest::CallToolRequest(call) = &mut request.request
-            && let Some(arrival) = Arrival::now(&self.engine)
+            && let Some(arrival) = Arrival::now(&self.engine, &call.params.name, |name| {
+                call.params.arguments.as_ref()?.get(name).cloned()
+            })
         {
             call.extensions.insert(arrival);
         }

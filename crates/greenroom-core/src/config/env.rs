@@ -114,7 +114,7 @@ fn read_name(variable: &str, source: &Source) -> Result<(Scope, &'static Key), M
 pub(super) fn unknown(place: String, name: &str, spell: impl Fn(&str) -> String) -> Mistake {
     let remedy = match Key::nearest(name) {
         Some(near) => format!("Did you mean `{}`?", spell(near)),
-        None => "`greenroom config show` lists all keys.".to_owned(),
+        None => "docs/configuration.md lists all keys.".to_owned(),
     };
     Mistake::new(place, "there is no such key", remedy)
 }
@@ -127,7 +127,7 @@ fn unknown_of_a_pool(place: String, prefix: &str, scoped: &str) -> Mistake {
         .max_by(|a, b| a.0.total_cmp(&b.0));
     let remedy = match nearest {
         Some((_, at, near)) => format!("Did you mean `{prefix}{}_{near}`?", &scoped[..at]),
-        None => "`greenroom config show` lists all keys.".to_owned(),
+        None => "docs/configuration.md lists all keys.".to_owned(),
     };
     Mistake::new(place, "it ends with no key", remedy)
 }

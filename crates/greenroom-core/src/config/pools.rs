@@ -23,6 +23,8 @@ pub struct PoolConfig {
     /// `None`: as long as the call may take.
     pub lease_timeout: Option<Duration>,
     pub max_queue: usize,
+    /// `None`: a call may take as long as it takes. Instances may differ.
+    pub call_timeout: Option<Duration>,
     pub tools: ToolFilter,
     pub instances: Vec<InstanceConfig>,
     settings: Arc<Settings>,
@@ -158,6 +160,7 @@ fn pool(
         start,
         lease_timeout: read.optional_duration("LEASE_TIMEOUT"),
         max_queue: usize::try_from(read.number("MAX_QUEUE")).unwrap_or(usize::MAX),
+        call_timeout: read.optional_duration("CALL_TIMEOUT"),
         tools: ToolFilter { only: read.list("TOOLS"), hidden: read.list("HIDE_TOOLS").unwrap_or_default() },
         instances,
         settings: Arc::clone(settings),

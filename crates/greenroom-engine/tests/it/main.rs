@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use greenroom_core::config::{self, Source};
-use greenroom_core::supervision::Supervision;
-use greenroom_engine::{CallError, CallFailure, CallRequest, Engine, EngineConfig, Unavailable};
+use greenroom_engine::{
+    CallError, CallFailure, CallRequest, DriverFactory, Engine, EngineConfig, Unavailable,
+};
 use greenroom_testkit::{fake_upstream, process_alive};
 use greenroom_upstream::driver::{CustomDriver, Overlap};
 use greenroom_upstream::{Driver, LaunchError, Run, Upstream};
@@ -49,18 +50,31 @@ struct Rig {
     cache: tempfile::TempDir,
 }
 
-fn driver(command: &str, overlap: Overlap, folder: &Path) -> Fake {
-    let variables = [("GREENROOM_DRIVER", "custom"), ("GREENROOM_UPSTREAM_COMMAND", command)];
-    let pairs = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let config = config::load(vec![config::environment_layer(Source::Environment, pairs)]).unwrap();
-    let config::Driver::Custom(custom) = &config.upstream.driver else { panic!("custom was asked for") };
+/// An engine on the fake upstream: `command` for all, and further variables for pools.
+fn engine(command: &str, overlap: Overlap, variables: &[(&str, &str)], folder: &Path) -> Engine {
+    let pairs = [("GREENROOM_DRIVER", "custom"), ("GREENROOM_UPSTREAM_COMMAND", command)];
+    let pairs = pairs.iter().chain(variables).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let mut config = config::load(vec![config::environment_layer(Source::Environment, pairs)])
+        .unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    for instance in config.pools.iter_mut().flat_map(|pool| &mut pool.instances) {
+        // Restarts without long pauses.
+        instance.upstream.supervision.restart_pause = Duration::from_millis(1);
+    }
     let run = Arc::new(Run::begin(folder, None).unwrap());
-    Fake { inner: CustomDriver::new(custom, &config.upstream, run), overlap }
-}
-
-/// Restarts without long pauses.
-fn supervision() -> Supervision {
-    Supervision { restart_pause: Duration::from_millis(1), ..Supervision::default() }
+    let drivers: DriverFactory = Arc::new(move |_, instance| {
+        let config::Driver::Custom(custom) = &instance.upstream.driver else {
+            panic!("custom was asked for")
+        };
+        let inner = CustomDriver::new(custom, &instance.upstream, Arc::clone(&run));
+        Arc::new(Fake { inner, overlap })
+    });
+    let config = EngineConfig {
+        pools: config.pools,
+        addressing: config.addressing,
+        drain: config.drain_timeout,
+        cache_dir: folder.to_owned(),
+    };
+    Engine::new(config, &drivers)
 }
 
 impl Rig {
@@ -69,10 +83,18 @@ impl Rig {
     }
 
     fn of(command: &str, overlap: Overlap, call_timeout: Option<Duration>) -> Self {
+        let millis = call_timeout.map_or_else(|| "0".to_owned(), |limit| limit.as_millis().to_string());
+        Self::with(command, overlap, &[("GREENROOM_CALL_TIMEOUT", &millis)])
+    }
+
+    fn with(command: &str, overlap: Overlap, variables: &[(&str, &str)]) -> Self {
         let cache = tempfile::tempdir().unwrap();
-        let config =
-            EngineConfig { call_timeout, supervision: supervision(), cache_dir: cache.path().to_owned() };
-        Self { engine: Engine::new(Arc::new(driver(command, overlap, cache.path())), &config), cache }
+        Self { engine: engine(command, overlap, variables, cache.path()), cache }
+    }
+
+    /// Whether the only instance was started again, and how often.
+    fn restarts(&self) -> u64 {
+        self.engine.restarts("DEFAULT", "0").unwrap()
     }
 
     fn call(&self, tool: &str, arguments: Value) -> greenroom_engine::CallHandle {
@@ -81,13 +103,14 @@ impl Rig {
     }
 
     async fn text(&self, tool: &str, arguments: Value) -> String {
-        let bytes = self.call(tool, arguments).outcome().await.unwrap_or_else(|failure| panic!("{failure}"));
+        let outcome = self.call(tool, arguments).outcome().await;
+        let bytes = outcome.result.unwrap_or_else(|failure| panic!("{failure}"));
         let result: Value = serde_json::from_slice(&bytes).unwrap();
         result["content"][0]["text"].as_str().unwrap().to_owned()
     }
 
     async fn failure(&self, tool: &str, arguments: Value) -> CallFailure {
-        self.call(tool, arguments).outcome().await.expect_err("this call cannot succeed")
+        self.call(tool, arguments).outcome().await.result.expect_err("this call cannot succeed")
     }
 
     async fn pid(&self) -> u32 {
@@ -144,12 +167,8 @@ async fn the_list_of_tools_is_kept_across_starts_and_needs_no_upstream_then() {
     first.engine.shutdown().await;
 
     let folder = first.cache.path();
-    let config =
-        EngineConfig { call_timeout: None, supervision: supervision(), cache_dir: folder.to_owned() };
-    let second = Engine::new(
-        Arc::new(driver(&format!("{} --crash-on-start", fake_upstream().display()), Overlap::Beside, folder)),
-        &config,
-    );
+    let crashing = format!("{} --crash-on-start", fake_upstream().display());
+    let second = engine(&crashing, Overlap::Beside, &[], folder);
     let kept: Vec<_> = second.tools().await.unwrap().iter().map(|tool| tool.name.clone()).collect();
     assert_eq!(kept, names);
 }
@@ -177,7 +196,7 @@ async fn calls_in_turn_never_overlap_and_keep_their_order() {
     let calls: Vec<_> =
         (0..6).map(|n| rig.call("slow_call_order", json!({ "label": format!("{n}"), "ms": 10 }))).collect();
     for mut call in calls {
-        call.outcome().await.unwrap();
+        call.outcome().await.result.unwrap();
     }
     let log: Vec<String> = serde_json::from_str(&rig.text("order_log", json!({})).await).unwrap();
     let expected: Vec<_> = (0..6).flat_map(|n| [format!("start {n}"), format!("end {n}")]).collect();
@@ -191,7 +210,7 @@ async fn calls_beside_one_another_do_not_wait_for_a_slow_one() {
     let mut hanging = rig.call("hang", json!({}));
     assert_eq!(rig.text("echo", json!({ "text": "quick" })).await, "quick");
     hanging.cancel();
-    assert!(matches!(hanging.outcome().await, Err(CallFailure::Cancelled)));
+    assert!(matches!(hanging.outcome().await.result, Err(CallFailure::Cancelled)));
     rig.engine.shutdown().await;
 }
 
@@ -202,7 +221,7 @@ async fn a_cancelled_call_frees_its_caller_and_tells_the_upstream() {
     let mut hanging = rig.call("hang", json!({}));
     // It holds the turn once the upstream has seen it; cancelling must not depend on that.
     hanging.cancel();
-    assert!(matches!(hanging.outcome().await, Err(CallFailure::Cancelled)));
+    assert!(matches!(hanging.outcome().await.result, Err(CallFailure::Cancelled)));
     assert_eq!(rig.text("echo", json!({ "text": "next" })).await, "next");
     rig.engine.shutdown().await;
 }
@@ -214,8 +233,8 @@ async fn a_cancelled_wait_gives_up_its_place() {
     let mut first = rig.call("sleep", json!({ "ms": 300 }));
     let mut waiting = rig.call("slow_call_order", json!({ "label": "never", "ms": 1 }));
     waiting.cancel();
-    assert!(matches!(waiting.outcome().await, Err(CallFailure::Cancelled)));
-    first.outcome().await.unwrap();
+    assert!(matches!(waiting.outcome().await.result, Err(CallFailure::Cancelled)));
+    first.outcome().await.result.unwrap();
     assert_eq!(rig.text("order_log", json!({})).await, "[]");
     rig.engine.shutdown().await;
 }
@@ -250,7 +269,7 @@ async fn an_upstream_that_dies_fails_its_calls_with_its_last_words_and_comes_bac
     let text = failure.to_string();
     assert!(matches!(failure, CallFailure::Upstream(CallError::Ended(_))), "{text}");
     assert!(text.contains("exited with code 3") && text.contains("out of cheese"), "{text}");
-    assert!(matches!(bystander.outcome().await, Err(CallFailure::Upstream(CallError::Ended(_)))));
+    assert!(matches!(bystander.outcome().await.result, Err(CallFailure::Upstream(CallError::Ended(_)))));
     assert_ne!(rig.pid().await, before);
     rig.engine.shutdown().await;
 }
@@ -286,7 +305,7 @@ async fn a_start_that_failed_is_tried_again_while_the_call_waits() {
     let marker = folder.path().join("started-once");
     let rig = Rig::new(&format!("--crash-once {}", marker.display()), Overlap::Beside, None);
     assert_eq!(rig.text("echo", json!({ "text": "again" })).await, "again");
-    assert_eq!(rig.engine.status().restarts, 0, "the first that works is no restart");
+    assert_eq!(rig.restarts(), 0, "the first that works is no restart");
     rig.engine.shutdown().await;
 }
 
@@ -297,10 +316,10 @@ async fn fifty_calls_during_a_restart_are_answered_or_told_why() {
     let mut crash = rig.call("crash", json!({}));
     let calls = (0..50).map(|n| {
         let mut call = rig.call("echo", json!({ "text": n.to_string() }));
-        async move { call.outcome().await }
+        async move { call.outcome().await.result }
     });
     let outcomes = futures::future::join_all(calls).await;
-    crash.outcome().await.unwrap_err();
+    crash.outcome().await.result.unwrap_err();
     let (answered, told): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
     assert_eq!(answered.len() + told.len(), 50);
     for outcome in told {
@@ -309,7 +328,7 @@ async fn fifty_calls_during_a_restart_are_answered_or_told_why() {
         assert!(failure.to_string().contains("exited with code 1"), "{failure}");
     }
     assert_eq!(rig.text("echo", json!({ "text": "after" })).await, "after");
-    assert_eq!(rig.engine.status().restarts, 1);
+    assert_eq!(rig.restarts(), 1);
     rig.engine.shutdown().await;
 }
 
@@ -321,7 +340,7 @@ async fn a_given_up_upstream_is_started_by_hand() {
     assert!(matches!(rig.failure("echo", json!({})).await, CallFailure::Unavailable(Unavailable::Failed(_))));
     // Another call does not wake it.
     rig.failure("echo", json!({})).await;
-    rig.engine.restart("the disk is mended");
+    rig.engine.restart("DEFAULT", "0", "the disk is mended").unwrap();
     assert_eq!(rig.text("echo", json!({ "text": "well" })).await, "well");
     rig.engine.shutdown().await;
 }
@@ -329,10 +348,12 @@ async fn a_given_up_upstream_is_started_by_hand() {
 #[tokio::test(flavor = "multi_thread")]
 async fn progress_reaches_the_caller_in_order() {
     let rig = Rig::new("", Overlap::Beside, None);
+    // Once it is up nobody has to be told that they wait.
+    rig.pid().await;
     let (sender, mut reports) = mpsc::channel(32);
     let Value::Object(arguments) = json!({ "steps": 5, "delay_ms": 1 }) else { unreachable!() };
     let request = CallRequest { tool: "progress".to_owned(), arguments, place: None, progress: Some(sender) };
-    rig.engine.call(request).outcome().await.unwrap();
+    rig.engine.call(request).outcome().await.result.unwrap();
     let mut seen = Vec::new();
     while let Some(report) = reports.recv().await {
         seen.push(report.progress);
@@ -350,5 +371,5 @@ async fn shutdown_waits_for_calls_in_flight() {
     // The call is under way once the upstream has been asked, which its predecessor on the same pipe shows.
     rig.text("echo", json!({ "text": "x" })).await;
     rig.engine.shutdown().await;
-    call.outcome().await.unwrap();
+    call.outcome().await.result.unwrap();
 }

@@ -1,0 +1,158 @@
+//! `browser_execute_bulk`: a script of calls on one browser.
+
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+
+use crate::call::CallFailure;
+use crate::own::{BulkArguments, OwnTool};
+use crate::pool::Waiting;
+use crate::running::{Held, Running, ask};
+
+/// How many calls one script may have.
+const MOST_COMMANDS: usize = 1000;
+
+/// Reads a script and finds what can be found wrong with it before anything runs.
+pub(crate) fn read(
+    arguments: Map<String, Value>,
+    is_own: impl Fn(&str) -> bool,
+) -> Result<BulkArguments, CallFailure> {
+    let tool = OwnTool::ExecuteBulk;
+    let bulk: BulkArguments = tool.read(arguments)?;
+    let wrong = |problem: String| Err(CallFailure::BadArguments { tool: tool.name(), problem });
+    if bulk.commands.is_empty() {
+        return wrong("`commands` is empty".to_owned());
+    }
+    if bulk.commands.len() > MOST_COMMANDS {
+        return wrong(format!(
+            "`commands` has {} entries, and {MOST_COMMANDS} is the most",
+            bulk.commands.len()
+        ));
+    }
+    for (index, command) in bulk.commands.iter().enumerate() {
+        if is_own(&command.tool) {
+            return wrong(format!(
+                "`{}` cannot be called from within a script (commands[{index}])",
+                command.tool
+            ));
+        }
+        let address = ["browser_pool", "browser_instance", "sessionId"];
+        if let Some(name) = address.iter().find(|name| command.args.contains_key(**name)) {
+            return wrong(format!(
+                "`{name}` stands beside `commands` and not in commands[{index}].args: the whole script runs on one browser"
+            ));
+        }
+    }
+    Ok(bulk)
+}
+
+/// What the script has come to.
+struct Script {
+    bulk: BulkArguments,
+    results: Vec<Value>,
+    errors: Vec<Value>,
+    /// Images and sounds, which JSON in a text would only bury.
+    media: Vec<Value>,
+    stopped_at: Option<usize>,
+}
+
+impl Running {
+    pub(crate) async fn run_bulk(mut self, waiting: Waiting, bulk: BulkArguments) {
+        let tools: Vec<_> = bulk.commands.iter().map(|command| command.tool.clone()).collect();
+        let held = match self.hold(waiting, &tools).await {
+            Ok(held) => held,
+            Err(failure) => return self.answer(Err(failure)),
+        };
+        let script =
+            Script { bulk, results: Vec::new(), errors: Vec::new(), media: Vec::new(), stopped_at: None };
+        self.perform(script, &held).await;
+    }
+
+    async fn perform(&mut self, mut script: Script, held: &Held) {
+        let total = script.bulk.commands.len();
+        for index in 0..total {
+            if self.engine.stopping.is_cancelled() {
+                script.take(index, Err(CallFailure::ShuttingDown));
+                break;
+            }
+            let command = &mut script.bulk.commands[index];
+            let (tool, arguments) = (command.tool.clone(), std::mem::take(&mut command.args));
+            let left = u32::try_from(total - index).unwrap_or(u32::MAX);
+            self.progress.report(Some(left), format!("{} of {total}: {tool}", index + 1));
+            // Every step has the time that it would have by itself.
+            let deadline = held.deadline(Instant::now());
+            let (result, rest) = ask(held, &tool, arguments, None, deadline, &self.cancel).await;
+            if matches!(result, Err(CallFailure::Cancelled)) {
+                self.answer(Err(CallFailure::Cancelled));
+                return rest.settle(held, deadline).await;
+            }
+            rest.settle(held, deadline).await;
+            let went_wrong = script.take(index, result);
+            if went_wrong && script.bulk.stop_on_error {
+                break;
+            }
+        }
+        self.answer(Ok(script.report(total)));
+    }
+}
+
+impl Script {
+    /// Notes what a step has brought. Says whether it went wrong.
+    fn take(&mut self, index: usize, result: Result<Bytes, CallFailure>) -> bool {
+        let result = result.and_then(|bytes| {
+            serde_json::from_slice::<Value>(&bytes).map_err(|error| CallFailure::BadArguments {
+                tool: "the upstream",
+                problem: error.to_string(),
+            })
+        });
+        let wanted = self.bulk.return_all_results
+            || self.bulk.commands.get(index).is_some_and(|command| command.return_result);
+        let (result, error) = match result {
+            Err(failure) => (Value::Null, Some(failure.to_string())),
+            Ok(result) => {
+                let error = (result["isError"] == Value::Bool(true)).then(|| text_of(&result));
+                (if wanted { self.without_media(result) } else { Value::Null }, error)
+            }
+        };
+        self.results.push(result);
+        let went_wrong = error.is_some();
+        if went_wrong && self.bulk.stop_on_error {
+            self.stopped_at = Some(index);
+        }
+        self.errors.push(error.map_or(Value::Null, Value::String));
+        went_wrong
+    }
+
+    fn without_media(&mut self, mut result: Value) -> Value {
+        for block in result["content"].as_array_mut().into_iter().flatten() {
+            let kind = block["type"].as_str().unwrap_or_default().to_owned();
+            if kind == "image" || kind == "audio" {
+                let note = format!("[{kind} {} of this answer]", self.media.len() + 1);
+                self.media.push(std::mem::replace(block, json!({ "type": "text", "text": note })));
+            }
+        }
+        result
+    }
+
+    fn report(self, total: usize) -> Bytes {
+        let report = json!({
+            "success": self.errors.len() == total && self.errors.iter().all(Value::is_null),
+            "executed_count": self.errors.len(),
+            "total_count": total,
+            "results": self.results,
+            "errors": self.errors,
+            "stopped_at": self.stopped_at,
+        });
+        let mut content = vec![json!({ "type": "text", "text": report.to_string() })];
+        content.extend(self.media);
+        let is_error = report["success"] != Value::Bool(true);
+        let result = json!({ "content": content, "structuredContent": report, "isError": is_error });
+        serde_json::to_vec(&result).expect("JSON can be written").into()
+    }
+}
+
+fn text_of(result: &Value) -> String {
+    let blocks = result["content"].as_array().into_iter().flatten();
+    let texts: Vec<_> = blocks.filter_map(|block| block["text"].as_str()).collect();
+    if texts.is_empty() { "the tool reported an error".to_owned() } else { texts.join("\n") }
+}

@@ -1,0 +1,298 @@
+//! A call's task: from its place in line to the answer, and on until the browser is at rest.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use greenroom_upstream::Upstream;
+use greenroom_upstream::driver::AfterInterrupt;
+use greenroom_upstream::instance::InUse;
+use greenroom_upstream::rpc::{Pending, Progress};
+use serde_json::{Map, Value};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use crate::call::{CallFailure, Outcome, Served};
+use crate::engine::Shared;
+use crate::pool::{Lease, Seat, Waiting};
+use crate::tools::Lookup;
+
+/// How long a browser has to come to rest after its context was closed under a call, before it is given up.
+const AFTER_RESET: Duration = Duration::from_secs(10);
+
+/// How long a call that nobody waits for may go on where calls have no deadline.
+const WIND_DOWN_LIMIT: Duration = Duration::from_secs(300);
+
+/// How often a call that nobody waits for is told to stop, until it has.
+const INTERRUPT_EVERY: Duration = Duration::from_millis(500);
+
+/// How often a caller is told its position in the queue, at most.
+const POSITION_EVERY: Duration = Duration::from_millis(250);
+
+pub(crate) struct Running {
+    pub(crate) engine: Arc<Shared>,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) reply: Option<oneshot::Sender<Outcome>>,
+    pub(crate) served: Option<Served>,
+    pub(crate) progress: Reporter,
+}
+
+/// An instance in use: leased, and its upstream at hand.
+pub(crate) struct Held {
+    pub(crate) lease: Lease,
+    pub(crate) upstream: InUse,
+}
+
+impl Held {
+    pub(crate) fn seat(&self) -> &Seat {
+        &self.lease.seat
+    }
+
+    /// The deadline of a call that begins now or began then.
+    pub(crate) fn deadline(&self, begun: Instant) -> Option<Instant> {
+        self.seat().call_timeout().map(|limit| begun + limit)
+    }
+}
+
+impl Running {
+    /// The caller is free from here on; the task may have tidying to do.
+    pub(crate) fn answer(&mut self, result: Result<Bytes, CallFailure>) {
+        if let Some(reply) = self.reply.take() {
+            let _ = reply.send(Outcome { result, served: self.served.take() });
+        }
+    }
+
+    /// One call of one tool.
+    pub(crate) async fn run(mut self, waiting: Waiting, tool: String, arguments: Map<String, Value>) {
+        let begun = waiting.since();
+        match self.hold(waiting, std::slice::from_ref(&tool)).await {
+            Ok(held) => {
+                let (deadline, progress) = (held.deadline(begun), self.progress.through());
+                let (result, rest) = ask(&held, &tool, arguments, progress, deadline, &self.cancel).await;
+                self.answer(result);
+                rest.settle(&held, deadline).await;
+            }
+            Err(failure) => self.answer(Err(failure)),
+        }
+    }
+
+    /// Everything before the upstream is asked: nothing has happened yet, so all of it can simply be dropped.
+    pub(crate) async fn hold(&mut self, mut waiting: Waiting, tools: &[String]) -> Result<Held, CallFailure> {
+        let pool = Arc::clone(waiting.pool());
+        let since = waiting.since();
+        self.check_tools(pool.name(), tools)?;
+        let call_limit = pool.config.call_timeout;
+        let lease_limit = pool.config.lease_timeout;
+        let (limit, key) = match (lease_limit, call_limit) {
+            (Some(lease), Some(call)) if call < lease => (Some(call), "CALL_TIMEOUT"),
+            (Some(lease), _) => (Some(lease), "LEASE_TIMEOUT"),
+            (None, call) => (call, "CALL_TIMEOUT"),
+        };
+        let ready = async {
+            let lease = self.wait(&mut waiting, limit.map(|limit| since + limit), key).await?;
+            let waited = since.elapsed();
+            // It was there when it was handed out. If it has gone just now, it comes back or is given up.
+            let deadline = call_limit.map(|limit| since + limit);
+            let upstream = match before(deadline, lease.seat.instance.acquire()).await {
+                Some(upstream) => upstream?,
+                None => return Err(waiting.too_long("CALL_TIMEOUT")),
+            };
+            let served =
+                Served { pool: pool.name().to_owned(), instance: lease.seat.member.to_string(), waited };
+            // Where no list was known before, it is now.
+            self.check_tools(pool.name(), tools)?;
+            Ok((Held { lease, upstream }, served))
+        };
+        let (held, served) = tokio::select! {
+            biased;
+            () = self.engine.stopping.cancelled() => Err(CallFailure::ShuttingDown),
+            () = self.cancel.cancelled() => Err(CallFailure::Cancelled),
+            ready = ready => ready,
+        }?;
+        self.served = Some(served);
+        Ok(held)
+    }
+
+    /// Waits for the lease, and tells the caller how it goes.
+    async fn wait(
+        &self,
+        waiting: &mut Waiting,
+        deadline: Option<Instant>,
+        key: &'static str,
+    ) -> Result<Lease, CallFailure> {
+        let (mut moves, pool) = (waiting.moves(), waiting.pool().name().to_owned());
+        let mut told = None;
+        loop {
+            let ahead = if self.progress.is_wanted() { waiting.ahead() } else { None };
+            if let Some(ahead) = ahead.filter(|_| ahead != told) {
+                told = Some(ahead);
+                self.progress
+                    .say(format!("Waiting for a browser of pool {pool}: number {} in line", ahead + 1));
+            }
+            let movement = async {
+                if ahead.is_none() {
+                    return std::future::pending().await;
+                }
+                let _ = moves.changed().await;
+                sleep(POSITION_EVERY).await;
+                moves.mark_unchanged();
+            };
+            tokio::select! {
+                biased;
+                lease = before(deadline, waiting.lease()) => {
+                    return lease.unwrap_or_else(|| Err(waiting.too_long(key)));
+                }
+                () = movement => {}
+            }
+        }
+    }
+
+    /// Nothing is started for a tool that is known not to exist.
+    fn check_tools(&self, pool: &str, tools: &[String]) -> Result<(), CallFailure> {
+        for tool in tools {
+            if let Lookup::Unknown { elsewhere, nearest } = self.engine.books.look_up(pool, tool) {
+                return Err(CallFailure::UnknownTool { name: tool.clone(), nearest, elsewhere });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is left to do after the caller has been answered.
+pub(crate) enum Rest {
+    Nothing,
+    /// The caller has left. The browser is handed on only when it is done with what it was asked.
+    WindDown(Pending),
+    /// No answer in time.
+    Overdue(Pending),
+}
+
+/// Asks the upstream, until it answers, the deadline passes or the caller leaves.
+pub(crate) async fn ask(
+    held: &Held,
+    tool: &str,
+    mut arguments: Map<String, Value>,
+    progress: Option<mpsc::Sender<Progress>>,
+    deadline: Option<Instant>,
+    cancel: &CancellationToken,
+) -> (Result<Bytes, CallFailure>, Rest) {
+    held.seat().book.with(tool, |tool| tool.strip(&mut arguments));
+    let mut pending = match held.upstream.call(tool, &arguments, progress) {
+        Ok(pending) => pending,
+        Err(ended) => return (Err(CallFailure::Upstream(ended.into())), Rest::Nothing),
+    };
+    tokio::select! {
+        answer = before(deadline, &mut pending) => match answer {
+            Some(answer) => (answer.map_err(CallFailure::Upstream), Rest::Nothing),
+            None => {
+                let limit = held.seat().call_timeout().unwrap_or_default();
+                let failure = CallFailure::TimedOut { limit, shares_a_page: held.seat().has_page() };
+                (Err(failure), Rest::Overdue(pending))
+            }
+        },
+        () = cancel.cancelled() => (Err(CallFailure::Cancelled), Rest::WindDown(pending)),
+    }
+}
+
+impl Rest {
+    /// Brings the browser to a state in which the next call works.
+    pub(crate) async fn settle(self, held: &Held, deadline: Option<Instant>) {
+        let upstream: &Upstream = &held.upstream;
+        match self {
+            Self::Nothing => {}
+            Self::WindDown(pending) => wind_down(pending, held, deadline).await,
+            Self::Overdue(pending) if held.seat().has_page() => give_up_page(pending, upstream).await,
+            Self::Overdue(pending) => drop(upstream.interrupt(pending.id()).await),
+        }
+    }
+}
+
+async fn wind_down(mut pending: Pending, held: &Held, deadline: Option<Instant>) {
+    let rest = async {
+        loop {
+            if held.upstream.interrupt(pending.id()).await == AfterInterrupt::Silent {
+                return;
+            }
+            // Once may be too early: a page that does not exist yet cannot be told to stop.
+            if timeout(INTERRUPT_EVERY, &mut pending).await.is_ok() {
+                return;
+            }
+        }
+    };
+    let deadline = deadline.unwrap_or_else(|| Instant::now() + WIND_DOWN_LIMIT);
+    if timeout_at(deadline, rest).await.is_err() {
+        give_up_page(pending, &held.upstream).await;
+    }
+}
+
+/// The page is given up, and if even that does not free the browser, the upstream is.
+async fn give_up_page(mut pending: Pending, upstream: &Upstream) {
+    let rest = async {
+        upstream.reset().await;
+        let _ = (&mut pending).await;
+    };
+    if timeout(AFTER_RESET, rest).await.is_err() {
+        upstream.retire("it did not come to rest after a call that took too long");
+    }
+}
+
+/// Reports to the caller. What Greenroom says and what the upstream says form one growing sequence, as MCP wants it.
+pub(crate) struct Reporter {
+    caller: Option<mpsc::Sender<Progress>>,
+    said: AtomicU32,
+}
+
+impl Reporter {
+    pub(crate) fn new(caller: Option<mpsc::Sender<Progress>>) -> Self {
+        Self { caller, said: AtomicU32::new(0) }
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.caller.is_some()
+    }
+
+    /// One more report of ours. A caller that does not listen fast enough misses some.
+    fn say(&self, message: String) {
+        self.report(None, message);
+    }
+
+    /// A report of ours that knows how far things are.
+    pub(crate) fn report(&self, total: Option<u32>, message: String) {
+        let Some(caller) = &self.caller else { return };
+        let before = self.said.fetch_add(1, Ordering::Relaxed);
+        let _ = caller.try_send(Progress {
+            progress: f64::from(before),
+            total: total.map(|total| f64::from(before) + f64::from(total)),
+            message: Some(message),
+        });
+    }
+
+    /// Where the upstream's reports go: behind ours.
+    fn through(&self) -> Option<mpsc::Sender<Progress>> {
+        let caller = self.caller.clone()?;
+        let said = self.said.load(Ordering::Relaxed);
+        if said == 0 {
+            return Some(caller);
+        }
+        let offset = f64::from(said);
+        let (sender, mut reports) = mpsc::channel::<Progress>(caller.max_capacity());
+        tokio::spawn(async move {
+            while let Some(mut report) = reports.recv().await {
+                report.progress += offset;
+                report.total = report.total.map(|total| total + offset);
+                let _ = caller.try_send(report);
+            }
+        });
+        Some(sender)
+    }
+}
+
+/// `None` when the deadline came first.
+pub(crate) async fn before<T>(deadline: Option<Instant>, future: impl Future<Output = T>) -> Option<T> {
+    match deadline {
+        Some(deadline) => timeout_at(deadline, future).await.ok(),
+        None => Some(future.await),
+    }
+}
