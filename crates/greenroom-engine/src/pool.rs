@@ -206,7 +206,8 @@ impl Pool {
         tokio::spawn(attend(Arc::downgrade(self), Arc::downgrade(&seat), status));
         let mut state = self.state();
         state.queue.add(member);
-        if self.config.start == Start::Eager && state.queue.wake(member) {
+        let is_wanted = self.config.start == Start::Eager || state.queue.waiting() > 0;
+        if is_wanted && state.queue.wake(member) {
             seat.instance.demand();
         }
         state.seats.insert(member, seat);
@@ -372,9 +373,6 @@ impl Pool {
             }
             Refusal::NoneLeft => {
                 let causes = state.causes();
-                if let ([(_, failure)], true) = (causes.as_slice(), self.config.is_implicit) {
-                    return CallFailure::Unavailable(Unavailable::Failed(Arc::clone(failure)));
-                }
                 let causes =
                     causes.into_iter().map(|(member, failure)| format!("Instance {member}: {failure}."));
                 CallFailure::NoneHealthy {

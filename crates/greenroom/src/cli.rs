@@ -63,14 +63,36 @@ pub(crate) enum Command {
     Install,
     /// Look for what is missing or wrong on this machine, and say what to do
     Doctor,
-    /// Start the browser server of a running `greenroom serve` anew
+    /// Show the pools of a running `greenroom serve`
+    Status {
+        /// Only this pool
+        pool: Option<String>,
+        /// Show it again every second, until interrupted
+        #[arg(long, short)]
+        watch: bool,
+        /// As JSON
+        #[arg(long, conflicts_with = "watch")]
+        json: bool,
+        #[command(flatten)]
+        server: ServerFlags,
+    },
+    /// Start browsers of a running `greenroom serve` anew: one, those of a pool, or all
     Restart {
-        /// Address of the server [default: 127.0.0.1]
-        #[arg(long)]
-        host: Option<String>,
-        /// Its port [default: 34501]
-        #[arg(long)]
-        port: Option<String>,
+        /// The pool; not given: all
+        pool: Option<String>,
+        /// Number or alias of one of its instances; not given: all
+        instance: Option<String>,
+        #[command(flatten)]
+        server: ServerFlags,
+    },
+    /// Change how many instances a pool of a running `greenroom serve` has
+    Scale {
+        pool: String,
+        /// How many it shall have; those that go finish what they are doing
+        #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
+        instances: u32,
+        #[command(flatten)]
+        server: ServerFlags,
     },
     /// Clean up after a run that was killed; started by Greenroom itself
     #[command(hide = true)]
@@ -80,6 +102,17 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: ConfigCommand,
     },
+}
+
+/// Where a running server is.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ServerFlags {
+    /// Address of the server [default: 127.0.0.1]
+    #[arg(long)]
+    host: Option<String>,
+    /// Its port [default: 34501]
+    #[arg(long)]
+    port: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Args)]
@@ -105,9 +138,10 @@ impl Cli {
     /// The flags that are configuration keys too.
     pub(crate) fn layer(&self) -> Layer {
         let (host, port) = match &self.command {
-            Command::Serve { host, port, .. } | Command::Restart { host, port } => {
-                (host.clone(), port.clone())
-            }
+            Command::Serve { host, port, .. } => (host.clone(), port.clone()),
+            Command::Status { server, .. }
+            | Command::Restart { server, .. }
+            | Command::Scale { server, .. } => (server.host.clone(), server.port.clone()),
             _ => (None, None),
         };
         let common = &self.common;

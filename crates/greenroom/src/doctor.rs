@@ -13,6 +13,7 @@ use greenroom_upstream::run_folder;
 use crate::config_files;
 
 /// One thing that was looked at.
+#[derive(PartialEq, Eq)]
 struct Finding {
     subject: &'static str,
     found: String,
@@ -33,9 +34,17 @@ impl Finding {
 pub(crate) async fn examine(config: &Config) -> Result<ExitCode> {
     let data_dir = config_files::data_dir(config)?;
     let mut findings = Vec::new();
-    match &config.upstream.driver {
-        Driver::Playwright(browser) => findings.extend(playwright(&data_dir, browser).await),
-        Driver::Custom(custom) => findings.push(custom_server(&custom.transport)),
+    for instance in config.pools.iter().flat_map(|pool| &pool.instances) {
+        let found = match &instance.upstream.driver {
+            Driver::Playwright(browser) => playwright(&data_dir, browser).await,
+            Driver::Custom(custom) => vec![custom_server(&custom.transport)],
+        };
+        // What instances share is said once.
+        for finding in found {
+            if !findings.contains(&finding) {
+                findings.push(finding);
+            }
+        }
     }
     findings.push(port(&config.http.host, config.http.port));
     findings.push(folder(&data_dir));

@@ -6,11 +6,13 @@ mod config_show;
 mod doctor;
 mod exit;
 mod install_view;
+mod local_client;
 mod logging;
 mod orphans;
-mod restart;
+mod pools;
 mod run;
 mod signals;
+mod table;
 
 use std::process::ExitCode;
 

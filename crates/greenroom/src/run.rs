@@ -9,9 +9,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use greenroom_api::http::serve_http;
 use greenroom_api::mcp::serve_stdio;
-use greenroom_core::config::{Config, Driver as DriverConfig};
-use greenroom_engine::{Engine, EngineConfig};
-use greenroom_upstream::Driver;
+use greenroom_core::config::{BrowserConfig, Config, Driver as DriverConfig};
+use greenroom_engine::{DriverFactory, Engine, EngineConfig};
 use greenroom_upstream::driver::{CustomDriver, PlaywrightDriver, PlaywrightSetup};
 use greenroom_upstream::install::{Installer, Machine};
 use greenroom_upstream::run_folder::{self, Run, Swept};
@@ -21,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::{Cli, Command, ConfigCommand};
 use crate::exit::Exit;
 use crate::signals::Signals;
-use crate::{config_files, config_show, doctor, install_view, logging, orphans, restart};
+use crate::{config_files, config_show, doctor, install_view, logging, orphans, pools};
 
 pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
     // The guard has one thing to do, and no configuration may keep it from doing so.
@@ -39,7 +38,13 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
         Command::Config { command: ConfigCommand::Show { json: true } } => say(&config_show::json(&config)),
         Command::Guard { .. } => unreachable!("it was served above"),
         Command::Doctor => start(&config)?.block_on(doctor::examine(&config)),
-        Command::Restart { .. } => restart::restart(&config.http),
+        Command::Status { pool, watch, json, .. } => {
+            pools::status(&config.http, pool.as_deref(), *watch, *json)
+        }
+        Command::Restart { pool, instance, .. } => {
+            pools::restart(&config.http, pool.as_deref(), instance.as_deref())
+        }
+        Command::Scale { pool, instances, .. } => pools::scale(&config.http, pool, *instances),
         Command::Install => start(&config)?.block_on(install(&config)),
         Command::Serve { install, .. } => start(&config)?.block_on(serve(&config, !install.no_install)),
         Command::Mcp { install, standalone: _ } => {
@@ -60,17 +65,41 @@ fn say(text: &str) -> Result<ExitCode> {
 }
 
 async fn install(config: &Config) -> Result<ExitCode> {
-    let DriverConfig::Playwright(browser) = &config.upstream.driver else {
+    let browsers = browsers(config);
+    if browsers.is_empty() {
         return say("Nothing to install: DRIVER=custom brings its own server.\n");
-    };
+    }
     let data_dir = config_files::data_dir(config)?;
-    let installed = installer(&data_dir, true).ensure(browser).await.context(Exit::Install)?;
-    say(&format!(
-        "Everything is there.\n  node     {}\n  server   {}\n  browser  {}\n",
-        installed.node.display(),
-        installed.host_script.parent().unwrap_or(&data_dir).display(),
-        installed.browser.display(),
-    ))
+    let installer = installer(&data_dir, true);
+    let mut shown = String::new();
+    for browser in browsers {
+        let installed = installer.ensure(browser).await.context(Exit::Install)?;
+        if shown.is_empty() {
+            let server = installed.host_script.parent().unwrap_or(&data_dir).display().to_string();
+            shown = format!(
+                "Everything is there.\n  node     {}\n  server   {server}\n",
+                installed.node.display()
+            );
+        }
+        shown.push_str(&format!("  {:<8} {}\n", browser.browser.name(), installed.browser.display()));
+    }
+    say(&shown)
+}
+
+/// Every kind of browser that some instance needs, each once.
+fn browsers(config: &Config) -> Vec<&BrowserConfig> {
+    let mut browsers: Vec<&BrowserConfig> = Vec::new();
+    for instance in config.pools.iter().flat_map(|pool| &pool.instances) {
+        let DriverConfig::Playwright(browser) = &instance.upstream.driver else { continue };
+        let same = |known: &&BrowserConfig| {
+            (known.browser, known.headless, &known.executable_path)
+                == (browser.browser, browser.headless, &browser.executable_path)
+        };
+        if !browsers.iter().any(same) {
+            browsers.push(browser);
+        }
+    }
+    browsers
 }
 
 async fn serve(config: &Config, may_install: bool) -> Result<ExitCode> {
@@ -80,12 +109,10 @@ async fn serve(config: &Config, may_install: bool) -> Result<ExitCode> {
     let address = listener.local_addr()?;
 
     let installer = installer(&data_dir, may_install);
-    if let DriverConfig::Playwright(browser) = &config.upstream.driver {
-        // Now rather than at the first call: whoever starts a server is there to read what is missing.
-        tokio::select! {
-            installed = installer.ensure(browser) => drop(installed.context(Exit::Install)?),
-            _ = signals.next() => return Err(Exit::Interrupted.into()),
-        }
+    // Now rather than at the first call: whoever starts a server is there to read what is missing.
+    tokio::select! {
+        prepared = prepare(config, &installer) => prepared?,
+        _ = signals.next() => return Err(Exit::Interrupted.into()),
     }
     let run = begin_run(&data_dir)?;
     let engine = engine(config, &data_dir, installer, &run)?;
@@ -116,10 +143,10 @@ async fn mcp(config: &Config, may_install: bool) -> Result<ExitCode> {
     let mut signals = Signals::new()?;
     let data_dir = config_files::data_dir(config)?;
     let installer = installer(&data_dir, may_install);
-    if let DriverConfig::Playwright(browser) = config.upstream.driver.clone() {
-        let installer = installer.clone();
-        // The client waits for our answer to `initialize`, and not for long. What goes wrong here is said by the
-        // first call that needs a browser.
+    // The client waits for our answer to `initialize`, and not for long. What goes wrong here is said by the first call
+    // that needs a browser.
+    for browser in browsers(config) {
+        let (browser, installer) = (browser.clone(), installer.clone());
         tokio::spawn(async move {
             if let Err(error) = installer.ensure(&browser).await {
                 tracing::error!("{:#}", anyhow::Error::new(error));
@@ -169,23 +196,54 @@ fn begin_run(data_dir: &Path) -> Result<Arc<Run>> {
     Ok(Arc::new(run))
 }
 
-fn engine(config: &Config, data_dir: &Path, installer: Installer, run: &Arc<Run>) -> Result<Engine> {
-    let upstream = &config.upstream;
-    let driver: Arc<dyn Driver> = match &upstream.driver {
-        DriverConfig::Playwright(browser) => {
-            let workspace = std::env::current_dir().context("the working directory is not there any more")?;
-            let output_dir = data_dir.join("output");
-            let setup = PlaywrightSetup { run: Arc::clone(run), installer, output_dir, workspace };
-            Arc::new(PlaywrightDriver::new(*browser.clone(), upstream, setup))
+/// Installs what is missing. Where some browsers can be had and others cannot, the pools that can run do.
+async fn prepare(config: &Config, installer: &Installer) -> Result<()> {
+    let browsers = browsers(config);
+    let mut missing = Vec::new();
+    for browser in &browsers {
+        if let Err(error) = installer.ensure(browser).await {
+            missing.push(anyhow::Error::new(error));
         }
-        DriverConfig::Custom(custom) => Arc::new(CustomDriver::new(custom, upstream, Arc::clone(run))),
-    };
+    }
+    if !browsers.is_empty() && missing.len() == browsers.len() {
+        return Err(missing.remove(0).context(Exit::Install));
+    }
+    for error in missing {
+        tracing::error!("{error:#}");
+    }
+    Ok(())
+}
+
+fn engine(config: &Config, data_dir: &Path, installer: Installer, run: &Arc<Run>) -> Result<Engine> {
+    for note in config.settings.notes() {
+        tracing::warn!("{note}");
+    }
+    let workspace = std::env::current_dir().context("the working directory is not there any more")?;
+    let (run, data_dir) = (Arc::clone(run), data_dir.to_owned());
     let engine = EngineConfig {
-        call_timeout: upstream.call_timeout,
-        supervision: upstream.supervision,
+        pools: config.pools.clone(),
+        addressing: config.addressing,
+        drain: config.drain_timeout,
         cache_dir: data_dir.join("cache"),
     };
-    Ok(Engine::new(driver, &engine))
+    let drivers: DriverFactory = Arc::new(move |pool, instance| {
+        let upstream = &instance.upstream;
+        match &upstream.driver {
+            DriverConfig::Playwright(browser) => {
+                let id = instance.id.to_string();
+                let output = data_dir.join("output");
+                let setup = PlaywrightSetup {
+                    run: Arc::clone(&run),
+                    installer: installer.clone(),
+                    output_dir: if pool.is_implicit { output } else { output.join(&pool.name).join(&id) },
+                    workspace: workspace.clone(),
+                };
+                Arc::new(PlaywrightDriver::new(*browser.clone(), upstream, setup))
+            }
+            DriverConfig::Custom(custom) => Arc::new(CustomDriver::new(custom, upstream, Arc::clone(&run))),
+        }
+    });
+    Ok(Engine::new(engine, &drivers))
 }
 
 async fn listen(config: &Config) -> Result<TcpListener> {

@@ -236,7 +236,7 @@ pub static KEYS: &[Key] = &[
     ),
     pool(
         "MAX_QUEUE",
-        Kind::Count { min: 0, max: 1_000_000 },
+        Kind::Count { min: 1, max: 1_000_000 },
         Some("100"),
         "How many calls may wait at once; further ones are refused at once.",
     ),
