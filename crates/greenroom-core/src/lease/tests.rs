@@ -1,3 +1,6 @@
+mod model;
+mod random;
+
 use super::{Answer, Condition, Effects, LeaseQueue, Member, Refusal, Ticket, Want};
 
 const A: Member = Member(0);
