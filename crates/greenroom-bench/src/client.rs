@@ -5,6 +5,7 @@
 
 mod call;
 mod http;
+mod lease;
 mod stdio;
 
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use anyhow::Result;
 
 pub(crate) use call::Call;
 pub(crate) use http::{Era, HttpClient};
+pub(crate) use lease::Lease;
 pub(crate) use stdio::StdioClient;
 
 pub(crate) enum Client {

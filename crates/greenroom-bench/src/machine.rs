@@ -1,5 +1,6 @@
 //! Where and when the figures were taken.
 
+use std::fmt;
 use std::fs;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -47,12 +48,28 @@ impl Machine {
     }
 
     /// Whether others had work for it when the run began.
-    pub(crate) fn was_busy(&self) -> bool {
+    fn was_busy(&self) -> bool {
         self.load_before > 0.5
     }
 
     pub(crate) fn look_again(&mut self) {
         self.load_after = load();
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}, {} cores ({}), Linux {}", self.date, self.cores, self.cpu, self.kernel)?;
+        writeln!(f, "load average {:.2} before, {:.2} after", self.load_before, self.load_after)?;
+        if self.was_busy() {
+            writeln!(
+                f,
+                "The machine was busy with something else: the medians are worth more than the 99th percentiles."
+            )?;
+        }
+        let versions: Vec<_> =
+            self.versions.iter().map(|(name, version)| format!("{name}: {version}")).collect();
+        writeln!(f, "{}", versions.join(", "))
     }
 }
 

@@ -2,21 +2,25 @@
 //!
 //! `cargo run --release -p greenroom-bench -- overhead` says what a tool call costs on its way through
 //! Greenroom, against the same call made straight to the server behind it and, with `--peers`, through other
-//! gateways of the same kind.
+//! gateways of the same kind. `leases` says what the lease queue costs, and what a pool makes of many callers.
 //!
 //! ```text
 //! overhead ─► binaries   builds what is measured
 //!          ─► routes     starts one server for each route; peers.rs knows those of others
 //!          ─► measure    calls them in turn, round by round, through client.rs
 //!          ─► report     table, verdict, JSON
+//! leases   ─► queue      the state machine alone: time and memory
+//!          ─► pool       many callers over HTTP, beside a direct upstream for each instance
 //! ```
 
 mod binaries;
 mod client;
+mod leases;
 mod machine;
 mod measure;
 mod overhead;
 mod peers;
+mod promise;
 mod report;
 mod routes;
 mod samples;
@@ -38,13 +42,20 @@ struct Cli {
 enum Command {
     /// What a tool call costs on its way through Greenroom
     Overhead(overhead::Options),
+    /// What handing a browser on costs, and what a pool of two makes of fifty callers
+    Leases(leases::Options),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
-    let Command::Overhead(options) = Cli::parse().command;
+    let command = Cli::parse().command;
     // One thread: a call that hops between threads of the client would be slower for reasons of the client's own.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(overhead::run(&options))
+    runtime.block_on(async {
+        match command {
+            Command::Overhead(options) => overhead::run(&options).await,
+            Command::Leases(options) => leases::run(&options).await,
+        }
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,5 @@
 //! The command `overhead`, from its options to its report.
 
-use std::fs;
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -12,7 +10,7 @@ use clap::Args;
 use crate::binaries::Binaries;
 use crate::machine::Machine;
 use crate::measure::{self, Plan};
-use crate::report::Report;
+use crate::report::{self, Report};
 use crate::{routes, startup};
 
 #[derive(Debug, Args)]
@@ -45,12 +43,7 @@ pub(crate) async fn run(options: &Options) -> Result<ExitCode> {
     machine.look_again();
 
     let report = Report::new(machine, &startup, measured);
-    // A reader that has gone away is no error.
-    let _ = write!(io::stdout().lock(), "{report}");
-    if let Some(file) = &options.json {
-        let json = serde_json::to_string_pretty(&report)?;
-        fs::write(file, json + "\n").with_context(|| format!("{} cannot be written", file.display()))?;
-    }
+    report::publish(&report, options.json.as_deref())?;
     // Slowness is for the reader to judge. A route of our own that does not work is a failure.
     Ok(if report.ours_all_ran() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -4,7 +4,11 @@ mod table;
 mod verdict;
 
 use std::fmt;
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
 
+use anyhow::{Context, Result};
 use serde::Serialize;
 
 use crate::machine::Machine;
@@ -13,6 +17,17 @@ use crate::routes::{DIRECT, Kind};
 use crate::samples::Summary;
 use crate::startup::Startup;
 use verdict::Verdict;
+
+/// Prints a report, and writes it to a file as JSON if asked to.
+pub(crate) fn publish(report: &(impl fmt::Display + Serialize), json: Option<&Path>) -> Result<()> {
+    // A reader that has gone away is no error.
+    let _ = write!(io::stdout().lock(), "{report}");
+    if let Some(file) = json {
+        let json = serde_json::to_string_pretty(report)?;
+        fs::write(file, json + "\n").with_context(|| format!("{} cannot be written", file.display()))?;
+    }
+    Ok(())
+}
 
 #[derive(Serialize)]
 pub(crate) struct Report {
@@ -152,11 +167,11 @@ fn compare_with_direct(routes: &mut [RouteReport]) {
     }
 }
 
-fn rate(calls: usize, seconds: f64) -> f64 {
+pub(crate) fn rate(calls: usize, seconds: f64) -> f64 {
     calls as f64 / seconds
 }
 
 /// From the kernel's KiB to MB.
-fn megabytes(kib: u64) -> f64 {
+pub(crate) fn megabytes(kib: u64) -> f64 {
     kib as f64 * 1024.0 / 1e6
 }

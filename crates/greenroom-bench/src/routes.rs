@@ -101,7 +101,7 @@ impl Route {
 /// Greenroom in front of the fake server, with nothing of this machine's configuration.
 pub(crate) fn greenroom(binaries: &Binaries, data: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(&binaries.greenroom);
-    let ours = |name: &str| name.starts_with("GREENROOM_");
+    let ours = |name: &str| name.starts_with("GREENROOM_") || name.starts_with("PW_MCP_PROXY_");
     for (name, _) in env::vars_os().filter(|(name, _)| name.to_str().is_some_and(ours)) {
         command.env_remove(name);
     }
@@ -117,7 +117,7 @@ pub(crate) fn greenroom(binaries: &Binaries, data: &Path, args: &[&str]) -> Comm
     command
 }
 
-async fn over_stdio(command: Command, log: &Path) -> Result<OpenRoute> {
+pub(crate) async fn over_stdio(command: Command, log: &Path) -> Result<OpenRoute> {
     let (server, stdin, stdout) = Server::start_piped(command, log)?;
     let client = StdioClient::connect(stdin, stdout).await.with_context(|| server.last_words())?;
     Ok(OpenRoute { server, client: Client::Stdio(client) })

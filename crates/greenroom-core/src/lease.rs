@@ -14,6 +14,9 @@
 //! Of several free members the one that was returned first is taken first. Of several waiters for one member the
 //! one that came first gets it; a waiter for one particular member does not hold up those behind it who can take
 //! another.
+//!
+//! A sleeping member is woken when somebody waits for it, or when more wait for any than will find room in the
+//! members on their way. One that could not be started is not tried again while there is another to wait for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -263,18 +266,12 @@ impl LeaseQueue {
             self.waiting.remove(&ticket);
             effects.refused.push((ticket, refusal));
         }
-        if !self.waiting_for_any.is_empty() && !self.has_hope() {
-            effects.wake = self.sleeper(false);
-            match effects.wake {
-                Some(other) => self.seat(other).condition = Condition::Coming,
-                None => {
-                    // With one member only, its own reason says more.
-                    let refusal = if self.members.len() == 1 { refusal } else { Refusal::NoneLeft };
-                    for ticket in std::mem::take(&mut self.waiting_for_any) {
-                        self.waiting.remove(&ticket);
-                        effects.refused.push((ticket, refusal));
-                    }
-                }
+        effects.wake = self.wake_another();
+        if !self.has_hope() {
+            let refusal = self.sole_reason(refusal);
+            for ticket in std::mem::take(&mut self.waiting_for_any) {
+                self.waiting.remove(&ticket);
+                effects.refused.push((ticket, refusal));
             }
         }
         effects
@@ -295,6 +292,7 @@ impl LeaseQueue {
         self.members.get_mut(&member).expect("only members have waiters and leases")
     }
 
+    /// Why nobody can wait for this; `None` where it makes sense.
     fn hopeless(&self, want: Want) -> Option<Refusal> {
         match want {
             Want::This(member) => match self.condition(member) {
@@ -304,43 +302,56 @@ impl LeaseQueue {
                 Some(_) => None,
             },
             Want::Any => {
-                let some = |seat: &Seat| seat.condition.is_hopeful() || seat.condition == Condition::Dormant;
-                (!self.members.values().any(some)).then_some(Refusal::NoneLeft)
+                let mut reason = Refusal::NoneLeft;
+                for member in self.members.keys() {
+                    reason = self.hopeless(Want::This(*member))?;
+                }
+                Some(self.sole_reason(reason))
             }
         }
+    }
+
+    /// With one member only, its own reason says more than that none is left.
+    fn sole_reason(&self, reason: Refusal) -> Refusal {
+        if self.members.len() == 1 { reason } else { Refusal::NoneLeft }
     }
 
     fn has_hope(&self) -> bool {
         self.members.values().any(|seat| seat.condition.is_hopeful())
     }
 
-    /// The sleeping member to try next.
-    fn sleeper(&self, tried_too: bool) -> Option<Member> {
-        let sleeps = |seat: &Seat| seat.condition == Condition::Dormant && (tried_too || !seat.tried);
-        self.members.iter().find(|(_, seat)| sleeps(seat)).map(|(member, _)| *member)
-    }
-
     /// Somebody has begun to wait: starts another member if that helps.
     fn wake_for(&mut self, want: Want) -> Option<Member> {
-        let member = match want {
-            Want::This(member) => member,
+        match want {
+            Want::This(member) => self.wake(member).then_some(member),
             Want::Any => {
-                let coming = self.members.values().filter(|seat| seat.condition == Condition::Coming).count();
-                if coming >= self.waiting_for_any.len() {
-                    return None;
+                // All that is left could not be started before. Whoever comes now may try each again.
+                if !self.has_hope() && self.sleeper().is_none() {
+                    self.members.values_mut().for_each(|seat| seat.tried = false);
                 }
-                match self.sleeper(false) {
-                    Some(member) => member,
-                    None if self.has_hope() => return None,
-                    // All that is left could not be started before. Whoever comes now may try each again.
-                    None => {
-                        self.members.values_mut().for_each(|seat| seat.tried = false);
-                        self.sleeper(true)?
-                    }
-                }
+                self.wake_another()
             }
-        };
+        }
+    }
+
+    /// Wakes a sleeping member if more wait for any than will find room in those on their way.
+    fn wake_another(&mut self) -> Option<Member> {
+        let on_their_way = self.members.values().filter(|seat| seat.condition == Condition::Coming);
+        // What is leased, or waited for by name, is not for those who take any.
+        let room = on_their_way
+            .map(|seat| self.capacity.saturating_sub(seat.leases + seat.waiting.len()))
+            .fold(0, usize::saturating_add);
+        if room >= self.waiting_for_any.len() {
+            return None;
+        }
+        let member = self.sleeper()?;
         self.wake(member).then_some(member)
+    }
+
+    /// The sleeping member to try next.
+    fn sleeper(&self) -> Option<Member> {
+        let untried = |seat: &Seat| seat.condition == Condition::Dormant && !seat.tried;
+        self.members.iter().find(|(_, seat)| untried(seat)).map(|(member, _)| *member)
     }
 
     /// Hands a ready member to those who wait for it, as far as it goes.

@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 
 use super::Flood;
 use super::call::{self, Call, LEGACY_REVISION, MODERN_REVISION};
+use super::lease::Lease;
 use connection::{Answer, Connection};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,8 +57,9 @@ impl HttpClient {
             let mut connection = Connection::open(&endpoint.authority).await?;
             let id = endpoint.next_id();
             let answer = connection.send(&endpoint.post("", &call::initialize(id))).await?;
-            answer
-                .find(|message| Ok(call::response(message)?.is_some_and(|(answered, _)| answered == id)))?;
+            answer.find(|message| {
+                Ok(call::response(message)?.filter(|(answered, _)| *answered == id).map(|_| ()))
+            })?;
             endpoint.session = answer.session;
             let mut connection = Connection::open(&endpoint.authority).await?;
             let answer = connection.send(&endpoint.post("", call::INITIALIZED)).await?;
@@ -66,13 +68,21 @@ impl HttpClient {
         Ok(Self { endpoint: Arc::new(endpoint), connection: None })
     }
 
-    pub(super) async fn reconnect(&mut self) -> Result<()> {
+    pub(crate) async fn reconnect(&mut self) -> Result<()> {
         self.connection = Some(Connection::open(&self.endpoint.authority).await?);
         Ok(())
     }
 
     pub(super) async fn call(&mut self, call: &Call) -> Result<Duration> {
         self.endpoint.call(&mut self.connection, call).await
+    }
+
+    /// A call that a pool serves; the answer has to say which of its instances did.
+    pub(crate) async fn leased_call(&mut self, call: &Call) -> Result<(Duration, Lease)> {
+        let read = |message: &[u8], id| {
+            call.is_answered_by(message, id)?.then(|| Lease::of_answer(message)).transpose()
+        };
+        self.endpoint.exchange(&mut self.connection, call, read).await
     }
 
     /// One kept connection for each call in flight, all of one session. They begin together, once each of them has
@@ -109,9 +119,20 @@ impl HttpClient {
 }
 
 impl Endpoint {
-    /// The time until the answer was complete. Until its stream has ended too the connection is not free, so that is
-    /// waited for, but not counted: a client has what it wants by then.
     async fn call(&self, connection: &mut Option<Connection>, call: &Call) -> Result<Duration> {
+        let read = |message: &[u8], id| Ok(call.is_answered_by(message, id)?.then_some(()));
+        let (took, ()) = self.exchange(connection, call, read).await?;
+        Ok(took)
+    }
+
+    /// The time until the answer was complete, and what `read` makes of it. Until its stream has ended too the
+    /// connection is not free, so that is waited for, but not counted: a client has what it wants by then.
+    async fn exchange<T>(
+        &self,
+        connection: &mut Option<Connection>,
+        call: &Call,
+        read: impl Fn(&[u8], u64) -> Result<Option<T>>,
+    ) -> Result<(Duration, T)> {
         let id = self.next_id();
         let request = match self.era {
             Era::Sessions => self.post("", &call.message(id)),
@@ -126,11 +147,11 @@ impl Endpoint {
             None => Connection::open(&self.authority).await?,
         };
         let answer = open.send(&request).await?;
-        let arrived = answer.find(|message| call.is_answered_by(message, id))?;
+        let (arrived, found) = answer.find(|message| read(message, id))?;
         if answer.keeps_connection {
             *connection = Some(open);
         }
-        Ok(arrived - began)
+        Ok((arrived - began, found))
     }
 
     fn post(&self, headers: &str, body: &str) -> Vec<u8> {
@@ -161,15 +182,15 @@ impl Endpoint {
 }
 
 impl Answer {
-    /// When the message arrived for which `is_it` says yes.
-    fn find(&self, is_it: impl Fn(&[u8]) -> Result<bool>) -> Result<Instant> {
+    /// The first message in which `look` finds something: when it arrived, and what that is.
+    fn find<T>(&self, look: impl Fn(&[u8]) -> Result<Option<T>>) -> Result<(Instant, T)> {
         for (arrived, message) in self.messages() {
             // A server may begin a stream with an event that has nothing to say yet.
             if message.is_empty() {
                 continue;
             }
-            if is_it(&message).with_context(|| format!("status {}", self.status))? {
-                return Ok(arrived);
+            if let Some(found) = look(&message).with_context(|| format!("status {}", self.status))? {
+                return Ok((arrived, found));
             }
         }
         bail!("status {} without the answer", self.status)

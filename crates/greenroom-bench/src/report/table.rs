@@ -8,19 +8,7 @@ use crate::samples::Summary;
 const NAME_WIDTH: usize = 36;
 
 pub(super) fn write(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
-    let machine = &report.machine;
-    writeln!(f, "\n{}, {} cores ({}), Linux {}", machine.date, machine.cores, machine.cpu, machine.kernel)?;
-    writeln!(f, "load average {:.2} before, {:.2} after", machine.load_before, machine.load_after)?;
-    if machine.was_busy() {
-        writeln!(
-            f,
-            "The machine was busy with something else: the medians are worth more than the 99th percentiles."
-        )?;
-    }
-    let versions: Vec<_> =
-        machine.versions.iter().map(|(name, version)| format!("{name}: {version}")).collect();
-    writeln!(f, "{}\n", versions.join(", "))?;
-
+    writeln!(f, "\n{}", report.machine)?;
     let groups = ["small call, ms", "100 KB result, ms", "1 MB result, ms"];
     write!(f, "{:NAME_WIDTH$}", "")?;
     for group in groups {

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{RouteFigures, RouteReport};
 use crate::measure::IN_FLIGHT;
+use crate::promise::Judged;
 use crate::routes::{GREENROOM_HTTP, GREENROOM_HTTP_STATELESS, GREENROOM_STDIO};
 
 const STDIO_SMALL_MS: f64 = 0.3;
@@ -19,24 +20,9 @@ const PEERS_NEEDED: usize = 2;
 
 #[derive(Serialize)]
 pub(super) struct Verdict {
-    lines: Vec<Line>,
+    lines: Vec<Judged>,
     /// Why nothing is said about peers, where nothing is.
     no_comparison: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Line {
-    judgement: Judgement,
-    promise: String,
-    figures: String,
-}
-
-#[derive(Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Judgement {
-    Pass,
-    Miss,
-    NoFigure,
 }
 
 impl Verdict {
@@ -91,30 +77,30 @@ impl<'a> Route<'a> {
         Self { name, figures: route.and_then(RouteReport::figures) }
     }
 
-    fn small(&self, limit: f64) -> Line {
+    fn small(&self, limit: f64) -> Judged {
         let promise = format!("{}: a small call takes at most {limit} ms more than direct", self.name);
         let over = self.figures.and_then(|figures| figures.small.over_direct_ms);
-        Line::new(promise, over, |over| (over <= limit, format!("{over:+.3} ms")))
+        Judged::new(promise, over, |over| (over <= limit, format!("{over:+.3} ms")))
     }
 
-    fn megabyte(&self) -> Line {
+    fn megabyte(&self) -> Judged {
         let promise = format!("{}: a result of 1 MB takes at most {MEGABYTE_MS} ms more", self.name);
         let over = self.figures.and_then(|figures| figures.mb_1.over_direct_ms);
-        Line::new(promise, over, |over| (over <= MEGABYTE_MS, format!("{over:+.3} ms")))
+        Judged::new(promise, over, |over| (over <= MEGABYTE_MS, format!("{over:+.3} ms")))
     }
 
-    fn idle(&self) -> Line {
+    fn idle(&self) -> Judged {
         let promise = format!("{}: under {IDLE_MB} MB when idle", self.name);
         let idle = self.figures.map(|figures| figures.idle_rss_mb);
-        Line::new(promise, idle, |idle| (idle < IDLE_MB, format!("{idle:.1} MB")))
+        Judged::new(promise, idle, |idle| (idle < IDLE_MB, format!("{idle:.1} MB")))
     }
 
-    fn flood(&self, best: &BestPeer<'_>) -> Line {
+    fn flood(&self, best: &BestPeer<'_>) -> Judged {
         let promise = format!(
             "{}: {IN_FLIGHT} in flight at {TIMES_BEST_PEER} times the best peer's rate or more",
             self.name
         );
-        Line::new(promise, self.figures.map(|figures| figures.calls_per_second), |rate| {
+        Judged::new(promise, self.figures.map(|figures| figures.calls_per_second), |rate| {
             let times = rate / best.calls_per_second;
             let figures =
                 format!("{rate:.0}/s, {times:.1} times {:.0}/s of {}", best.calls_per_second, best.name);
@@ -123,27 +109,10 @@ impl<'a> Route<'a> {
     }
 }
 
-impl Line {
-    fn new(promise: String, figure: Option<f64>, judge: impl Fn(f64) -> (bool, String)) -> Self {
-        match figure.map(judge) {
-            Some((true, figures)) => Self { judgement: Judgement::Pass, promise, figures },
-            Some((false, figures)) => Self { judgement: Judgement::Miss, promise, figures },
-            None => {
-                Self { judgement: Judgement::NoFigure, promise, figures: "the route did not run".to_owned() }
-            }
-        }
-    }
-}
-
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Line { judgement, promise, figures } in &self.lines {
-            let word = match judgement {
-                Judgement::Pass => "PASS",
-                Judgement::Miss => "MISS",
-                Judgement::NoFigure => "----",
-            };
-            writeln!(f, "{word}  {promise}: {figures}")?;
+        for line in &self.lines {
+            writeln!(f, "{line}")?;
         }
         if let Some(reason) = &self.no_comparison {
             writeln!(f, "----  {reason}")?;
@@ -160,15 +129,6 @@ mod tests {
     use super::*;
     use crate::measure::Figures;
     use crate::routes::Kind;
-
-    #[test]
-    fn a_figure_at_its_limit_passes_and_one_that_is_missing_is_not_judged() {
-        let judge =
-            |figure| Line::new(String::new(), figure, |figure| (figure <= 1.0, String::new())).judgement;
-        assert_eq!(judge(Some(1.0)), Judgement::Pass);
-        assert_eq!(judge(Some(1.1)), Judgement::Miss);
-        assert_eq!(judge(None), Judgement::NoFigure);
-    }
 
     fn peer(package: &str, name: &str, calls_per_second: f64) -> RouteReport {
         let mut figures = Figures::default();
