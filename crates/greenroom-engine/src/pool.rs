@@ -361,9 +361,11 @@ impl Pool {
                     Some(failure) if matches!(refusal, Refusal::NotStarted(_)) => {
                         CallFailure::Unavailable(Unavailable::NotStarted(failure))
                     }
-                    Some(failure) if state.seats.len() == 1 && self.config.is_implicit => {
+                    Some(failure) if self.config.is_implicit => {
                         CallFailure::Unavailable(Unavailable::Failed(failure))
                     }
+                    // Who asked for any and who asked for the only one hear the same.
+                    _ if state.seats.len() == 1 => self.none_healthy(state),
                     failure => CallFailure::InstanceFailed {
                         pool,
                         instance: member.to_string(),
@@ -371,16 +373,17 @@ impl Pool {
                     },
                 }
             }
-            Refusal::NoneLeft => {
-                let causes = state.causes();
-                let causes =
-                    causes.into_iter().map(|(member, failure)| format!("Instance {member}: {failure}."));
-                CallFailure::NoneHealthy {
-                    pool,
-                    is_default: self.config.is_default,
-                    causes: causes.collect::<Vec<_>>().join(" "),
-                }
-            }
+            Refusal::NoneLeft => self.none_healthy(state),
+        }
+    }
+
+    fn none_healthy(&self, state: &State) -> CallFailure {
+        let causes =
+            state.causes().into_iter().map(|(member, failure)| format!("Instance {member}: {failure}."));
+        CallFailure::NoneHealthy {
+            pool: self.name().to_owned(),
+            is_default: self.config.is_default,
+            causes: causes.collect::<Vec<_>>().join(" "),
         }
     }
 
