@@ -175,7 +175,14 @@ fn engine(config: &Config, data_dir: &Path, installer: Installer, run: &Arc<Run>
         DriverConfig::Playwright(browser) => {
             let workspace = std::env::current_dir().context("the working directory is not there any more")?;
             let output_dir = data_dir.join("output");
-            let setup = PlaywrightSetup { run: Arc::clone(run), installer, output_dir, workspace };
+            let setup = PlaywrightSetup {
+                run: Arc::clone(run),
+                installer,
+                output_dir,
+                workspace,
+                profile_dir: data_dir.join("profiles/DEFAULT/0"),
+                warm: false,
+            };
             Arc::new(PlaywrightDriver::new(browser.clone(), upstream, setup))
         }
         DriverConfig::Custom(custom) => Arc::new(CustomDriver::new(custom, upstream, Arc::clone(run))),

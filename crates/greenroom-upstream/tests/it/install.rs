@@ -12,7 +12,7 @@ use greenroom_testkit::wait_until;
 use greenroom_upstream::install::{InstallError, Installed, Installer, LOCK_FILE, Machine, Step};
 use tempfile::TempDir;
 
-use crate::support::{chain, soon};
+use crate::support::{browser_config, chain, soon};
 
 /// A machine in a folder: its programs, its Playwright cache, Greenroom's data, and a log of what was run.
 struct Stage {
@@ -130,20 +130,7 @@ echo 'added 3 packages'
 echo '{}' > node_modules/@playwright/mcp/package.json";
 
 fn headless() -> BrowserConfig {
-    let limit = std::time::Duration::from_secs(5);
-    BrowserConfig {
-        browser: Browser::Chromium,
-        headless: true,
-        executable_path: None,
-        no_sandbox: None,
-        viewport: None,
-        caps: Vec::new(),
-        timeout_action: limit,
-        timeout_navigation: limit,
-        timeout_settle: limit,
-        ignore_https_errors: false,
-        output_dir: None,
-    }
+    BrowserConfig { headless: true, ..browser_config() }
 }
 
 fn headed() -> BrowserConfig {

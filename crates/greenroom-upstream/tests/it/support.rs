@@ -7,7 +7,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use greenroom_core::config::{CustomConfig, Driver as DriverConfig, Transport, UpstreamConfig};
+use greenroom_core::config::{
+    BrowserConfig, CustomConfig, Driver as DriverConfig, Transport, UpstreamConfig, load,
+};
 use greenroom_core::supervision::Supervision;
 use greenroom_testkit::{fake_upstream, process_alive};
 use greenroom_upstream::driver::CustomDriver;
@@ -86,6 +88,15 @@ pub(crate) fn settings() -> UpstreamConfig {
         supervision: Supervision::default(),
         max_message_bytes: 64 * MIB,
         allow_unsafe_code: false,
+    }
+}
+
+/// A browser as it is when nothing is configured.
+pub(crate) fn browser_config() -> BrowserConfig {
+    let config = load(Vec::new()).expect("the defaults are a configuration");
+    match &config.upstream.driver {
+        DriverConfig::Playwright(browser) => BrowserConfig::clone(browser),
+        DriverConfig::Custom(_) => panic!("the default driver is Playwright"),
     }
 }
 
