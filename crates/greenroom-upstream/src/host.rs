@@ -135,7 +135,7 @@ impl Host {
 
     /// The first request: how browsers are launched, and the configuration of the connections.
     pub async fn start(&self, start: Value) -> Result<Started, HostError> {
-        let started: Started = read(&*self.request(0, "start", start).await?)?;
+        let started: Started = read(&self.request(0, "start", start).await?)?;
         tracing::debug!(pid = self.pid(), node = started.node, mcp = started.mcp, "browser host is up");
         Ok(started)
     }
@@ -193,7 +193,7 @@ impl Host {
         struct Probe {
             browser: bool,
         }
-        read::<Probe>(&*self.request(0, "probe", json!({})).await?).map(|probe| probe.browser)
+        read::<Probe>(&self.request(0, "probe", json!({})).await?).map(|probe| probe.browser)
     }
 
     /// Asks the host to close its browser and go; ends it the hard way when it does not.

@@ -7,15 +7,17 @@ mod browser;
 mod machine;
 mod packages;
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared, WeakShared};
 use greenroom_core::config::BrowserConfig;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::Command;
-use tokio::sync::OnceCell;
 
 pub use machine::Machine;
 pub use packages::LOCK_FILE;
@@ -47,7 +49,8 @@ pub enum Step {
     Done,
 }
 
-#[derive(Debug, thiserror::Error)]
+/// Can be cloned: one attempt may have been waited for by many.
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum InstallError {
     #[error(
         "Node.js was not found. Install version 20 or newer, for example with `apt-get install nodejs npm`, and \
@@ -76,7 +79,7 @@ pub enum InstallError {
     Folder {
         path: PathBuf,
         #[source]
-        source: std::io::Error,
+        source: Arc<std::io::Error>,
     },
 }
 
@@ -86,10 +89,38 @@ fn detail(output: &[String]) -> String {
 
 fn folder(path: &Path) -> impl FnOnce(std::io::Error) -> InstallError + use<> {
     let path = path.to_owned();
-    move |source| InstallError::Folder { path, source }
+    move |source| InstallError::Folder { path, source: Arc::new(source) }
 }
 
 type Report = Arc<dyn Fn(Step) + Send + Sync>;
+
+/// What of a configuration decides which browser it takes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Wanted {
+    browser: &'static str,
+    headless: bool,
+    executable: Option<PathBuf>,
+}
+
+impl Wanted {
+    fn of(config: &BrowserConfig) -> Self {
+        Self {
+            browser: config.browser.name(),
+            headless: config.headless,
+            executable: config.executable_path.clone(),
+        }
+    }
+}
+
+type Attempt = BoxFuture<'static, Result<Installed, InstallError>>;
+
+/// How far one kind of browser is.
+enum Progress {
+    /// Those who wait hold the attempt; when the last one stops waiting, it ends.
+    Underway(WeakShared<Attempt>),
+    /// What the first success found. A browser that vanishes later shows when it is launched.
+    Found(Installed),
+}
 
 /// Installs into one data folder.
 #[derive(Clone)]
@@ -98,8 +129,7 @@ pub struct Installer {
     machine: Machine,
     may_install: bool,
     report: Report,
-    /// What the first success found. A browser that vanishes later shows when it is launched.
-    found: Arc<OnceCell<Installed>>,
+    progress: Arc<Mutex<HashMap<Wanted, Progress>>>,
 }
 
 impl Installer {
@@ -109,12 +139,46 @@ impl Installer {
         may_install: bool,
         report: impl Fn(Step) + Send + Sync + 'static,
     ) -> Self {
-        Self { data_dir, machine, may_install, report: Arc::new(report), found: Arc::default() }
+        Self { data_dir, machine, may_install, report: Arc::new(report), progress: Arc::default() }
     }
 
-    /// Finds everything that is needed, and installs what is missing.
+    /// Finds everything that is needed, and installs what is missing. Those who want the same at the same time share one
+    /// attempt and its outcome; whoever comes after a failure tries again.
     pub async fn ensure(&self, browser: &BrowserConfig) -> Result<Installed, InstallError> {
-        self.found.get_or_try_init(|| self.find_or_install(browser)).await.cloned()
+        let wanted = Wanted::of(browser);
+        let attempt = match self.join(&wanted, browser) {
+            Ok(installed) => return Ok(installed),
+            Err(attempt) => attempt,
+        };
+        let outcome = attempt.await;
+        if let Ok(installed) = &outcome {
+            self.progress().insert(wanted, Progress::Found(installed.clone()));
+        }
+        outcome
+    }
+
+    /// What was found before, or else the attempt to wait for.
+    fn join(&self, wanted: &Wanted, browser: &BrowserConfig) -> Result<Installed, Shared<Attempt>> {
+        let mut progress = self.progress();
+        match progress.get(wanted) {
+            Some(Progress::Found(installed)) => return Ok(installed.clone()),
+            Some(Progress::Underway(attempt)) => {
+                // One that is over has failed, or it would have been found.
+                if let Some(attempt) = attempt.upgrade().filter(|attempt| attempt.peek().is_none()) {
+                    return Err(attempt);
+                }
+            }
+            None => {}
+        }
+        let (installer, browser) = (self.clone(), browser.clone());
+        let attempt = async move { installer.find_or_install(&browser).await }.boxed().shared();
+        let weak = attempt.downgrade().expect("it has not been polled");
+        progress.insert(wanted.clone(), Progress::Underway(weak));
+        Err(attempt)
+    }
+
+    fn progress(&self) -> std::sync::MutexGuard<'_, HashMap<Wanted, Progress>> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn find_or_install(&self, browser: &BrowserConfig) -> Result<Installed, InstallError> {

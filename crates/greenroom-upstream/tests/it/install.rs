@@ -12,7 +12,7 @@ use greenroom_testkit::wait_until;
 use greenroom_upstream::install::{InstallError, Installed, Installer, LOCK_FILE, Machine, Step};
 use tempfile::TempDir;
 
-use crate::support::{browser_config, chain, soon};
+use crate::support::{browser_config, chain, eventually, soon};
 
 /// A machine in a folder: its programs, its Playwright cache, Greenroom's data, and a log of what was run.
 struct Stage {
@@ -253,6 +253,61 @@ async fn an_installation_that_failed_is_done_again_by_the_next_one() {
     // By the same installer: a failure is not kept.
     soon("the second try", installer.ensure(&headless())).await.unwrap();
     assert_eq!(stage.installed_folders().len(), 1);
+}
+
+#[tokio::test]
+async fn those_who_want_the_same_at_once_share_one_attempt_and_its_failure() {
+    let stage = Stage::with_node();
+    stage.add_program("chromium", "");
+    let installer = stage.installer();
+    let firefox = BrowserConfig { browser: Browser::Firefox, ..headless() };
+    let all = (0..10).map(|_| installer.ensure(&firefox));
+    let outcomes = soon("all of them", futures::future::join_all(all)).await;
+    for outcome in outcomes {
+        assert!(matches!(outcome, Err(InstallError::NoBrowser { .. })), "{outcome:?}");
+    }
+    let attempts = || stage.runs().iter().filter(|run| run.ends_with("install firefox")).count();
+    assert_eq!(attempts(), 1, "{:?}", stage.runs());
+    // A failure is not kept, and is nobody's who wants something else.
+    soon("chromium", installer.ensure(&headless())).await.unwrap();
+    soon("another try", installer.ensure(&firefox)).await.unwrap_err();
+    assert_eq!(attempts(), 2, "{:?}", stage.runs());
+}
+
+#[tokio::test]
+async fn each_kind_of_browser_is_found_for_itself() {
+    let stage = Stage::with_node();
+    let shell = stage.add_program("chromium-headless-shell", "");
+    let chromium = stage.add_program("chromium", "");
+    let chrome = stage.add_program("google-chrome", "");
+    let own = stage.add_program("my-browser", "");
+    let installer = stage.installer();
+    for (config, expected) in [
+        (headless(), &shell),
+        (headed(), &chromium),
+        (BrowserConfig { browser: Browser::Chrome, ..headless() }, &chrome),
+        (with_executable(&own), &own),
+        (headless(), &shell),
+    ] {
+        assert_eq!(&soon("the installation", installer.ensure(&config)).await.unwrap().browser, expected);
+    }
+    assert_eq!(stage.runs_of("npm"), 1, "{:?}", stage.runs());
+}
+
+#[tokio::test]
+async fn an_attempt_that_nobody_waits_for_any_more_is_given_up() {
+    let stage = Stage::with_node();
+    stage.add_program("chromium", "");
+    stage.add_npm("exec /bin/sleep 3600");
+    let installer = stage.installer();
+    let config = headless();
+    tokio::select! {
+        outcome = installer.ensure(&config) => panic!("{outcome:?}"),
+        () = eventually("npm to be run", || stage.runs_of("npm") == 1) => {}
+    }
+    // The lock is free, or this would wait for ever.
+    stage.add_npm(NPM_WORKS);
+    soon("the next attempt", installer.ensure(&config)).await.unwrap();
 }
 
 #[tokio::test]
