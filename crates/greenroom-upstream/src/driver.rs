@@ -16,7 +16,7 @@ use crate::process::{Process, SpawnError};
 use crate::rpc::{CallError, Ended, Notice, Peer, Pending, Progress, ServerInfo};
 
 pub use custom::CustomDriver;
-pub use playwright::{PlaywrightDriver, PlaywrightSetup, ProfileError, User};
+pub use playwright::{PlaywrightDriver, PlaywrightSetup, ProfileError, User, WindowsError};
 
 /// How long a browser may take to be told that a call is not wanted any more. One that hangs never answers.
 const INTERRUPT_LIMIT: Duration = Duration::from_secs(2);
@@ -70,6 +70,8 @@ pub enum LaunchError {
     },
     #[error(transparent)]
     Profile(#[from] ProfileError),
+    #[error(transparent)]
+    Windows(#[from] WindowsError),
     /// The host takes no such options; it would not take them the next time either.
     #[error("a browser cannot be opened as it is configured: {0}")]
     Options(String),
@@ -108,6 +110,7 @@ impl LaunchError {
                 | Self::Host(HostError::Spawn(_))
                 // Whoever has the profile may keep it for days. The next demand tries again.
                 | Self::Profile(_)
+                | Self::Windows(_)
                 | Self::Options(_)
                 | Self::File { .. }
                 | Self::StorageState { .. }

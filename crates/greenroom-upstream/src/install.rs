@@ -19,7 +19,7 @@ use greenroom_core::config::BrowserConfig;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::Command;
 
-pub use machine::Machine;
+pub use machine::{Interop, Machine};
 pub use packages::LOCK_FILE;
 
 /// What the driver starts from.
@@ -27,7 +27,8 @@ pub use packages::LOCK_FILE;
 pub struct Installed {
     pub node: PathBuf,
     pub host_script: PathBuf,
-    pub browser: PathBuf,
+    /// None where it is found by Windows.
+    pub browser: Option<PathBuf>,
 }
 
 /// What a machine has. Errors say what to do.
@@ -61,6 +62,13 @@ pub enum InstallError {
         "Node.js {found} is too old: version 20 or newer is needed. Update it; `node --version` shows what runs"
     )]
     NodeTooOld { found: String },
+    #[error("WSL_WINDOWS is for the Windows Node run from WSL, and this is not WSL. Remove the setting")]
+    NotWsl,
+    #[error(
+        "node.exe was found neither on the PATH nor in C:\\Program Files\\nodejs. Install Node.js 20 or newer on Windows, \
+         for example with `winget.exe install OpenJS.NodeJS.LTS`, or remove WSL_WINDOWS to use the Node of this Linux"
+    )]
+    WindowsNodeMissing,
     #[error("npm was not found, and it is needed to fetch the browser server. Run `apt-get install npm`")]
     NpmMissing,
     #[error("{what} is not installed, and `--no-install` forbids installing it. Run `greenroom install`")]
@@ -92,6 +100,8 @@ fn folder(path: &Path) -> impl FnOnce(std::io::Error) -> InstallError + use<> {
     move |source| InstallError::Folder { path, source: Arc::new(source) }
 }
 
+const SERVER: &str = "the browser server (@playwright/mcp)";
+
 type Report = Arc<dyn Fn(Step) + Send + Sync>;
 
 /// What of a configuration decides which browser it takes.
@@ -100,6 +110,7 @@ struct Wanted {
     browser: &'static str,
     headless: bool,
     executable: Option<PathBuf>,
+    is_on_windows: bool,
 }
 
 impl Wanted {
@@ -108,6 +119,7 @@ impl Wanted {
             browser: config.browser.name(),
             headless: config.headless,
             executable: config.executable_path.clone(),
+            is_on_windows: config.wsl_windows,
         }
     }
 }
@@ -182,31 +194,62 @@ impl Installer {
     }
 
     async fn find_or_install(&self, browser: &BrowserConfig) -> Result<Installed, InstallError> {
+        if browser.wsl_windows {
+            return self.find_or_install_for_windows().await;
+        }
         let node = self.machine.program("node").ok_or(InstallError::NodeMissing)?;
         let packages = packages::folder(&self.data_dir);
         let found = browser::find(&self.machine, browser)?;
         // The usual case: everything is there, and no lock is needed to see that.
         if let (Some(browser), true) = (&found, packages::is_complete(&packages)) {
             let host_script = packages::host_script(&packages)?;
-            return Ok(Installed { node, host_script, browser: browser.clone() });
+            return Ok(Installed { node, host_script, browser: Some(browser.clone()) });
         }
         if !packages::is_complete(&packages) {
-            self.permit("the browser server (@playwright/mcp)")?;
+            self.permit(SERVER)?;
         }
         if found.is_none() {
             self.permit(&format!("a browser ({})", browser.browser.name()))?;
         }
         let _lock = self.lock().await?;
-        if !packages::is_complete(&packages) {
-            self.node_version(&node).await?;
-            packages::install(self, &packages).await?;
-        }
+        self.install_packages(&node, &packages).await?;
         let browser = match browser::find(&self.machine, browser)? {
             Some(path) => path,
             None => browser::install(self, browser, &node, &packages).await?,
         };
         let host_script = packages::host_script(&packages)?;
-        Ok(Installed { node, host_script, browser })
+        Ok(Installed { node, host_script, browser: Some(browser) })
+    }
+
+    /// Windows has the Node and the browser. The packages are plain scripts, so the npm of this Linux may fetch them.
+    async fn find_or_install_for_windows(&self) -> Result<Installed, InstallError> {
+        if self.machine.windows.is_none() {
+            return Err(InstallError::NotWsl);
+        }
+        let node = self.machine.windows_program("node.exe", "Program Files/nodejs");
+        let node = node.ok_or(InstallError::WindowsNodeMissing)?;
+        let packages = packages::folder(&self.data_dir);
+        if !packages::is_complete(&packages) {
+            self.permit(SERVER)?;
+            let npms_node = self.machine.program("node").ok_or(InstallError::NodeMissing)?;
+            let _lock = self.lock().await?;
+            self.install_packages(&npms_node, &packages).await?;
+        }
+        let host_script = packages::host_script(&packages)?;
+        Ok(Installed { node, host_script, browser: None })
+    }
+
+    /// Needs the lock.
+    async fn install_packages(&self, node: &Path, packages: &Path) -> Result<(), InstallError> {
+        if !packages::is_complete(packages) {
+            self.node_version(node).await?;
+            packages::install(self, packages).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.machine
     }
 
     /// What is there, without changing anything.

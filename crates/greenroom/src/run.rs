@@ -69,7 +69,7 @@ async fn install(config: &Config) -> Result<ExitCode> {
         "Everything is there.\n  node     {}\n  server   {}\n  browser  {}\n",
         installed.node.display(),
         installed.host_script.parent().unwrap_or(&data_dir).display(),
-        installed.browser.display(),
+        installed.browser.map_or_else(|| "found by Windows".to_owned(), |path| path.display().to_string()),
     ))
 }
 

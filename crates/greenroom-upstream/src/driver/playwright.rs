@@ -2,9 +2,10 @@
 
 mod options;
 mod profile;
+mod windows;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -15,13 +16,15 @@ use tokio::process::Command;
 
 use super::{Behind, Driver, LaunchError, Overlap, Upstream};
 use crate::host::{Host, HostError, SCRIPT, Wire};
-use crate::install::{Installed, Installer};
+use crate::install::{InstallError, Installed, Installer};
 use crate::process::Epilogue;
 use crate::run_folder::Run;
 use options::Places;
 use profile::ProfileLock;
+use windows::{Killer, Windows};
 
 pub use profile::{ProfileError, User};
+pub use windows::WindowsError;
 
 /// Runs code inside the upstream's own process.
 const UNSAFE_TOOL: &str = "browser_run_code_unsafe";
@@ -110,21 +113,28 @@ impl PlaywrightDriver {
 
     async fn launch_host(&self) -> Result<Upstream, LaunchError> {
         let installed = self.setup.installer.ensure(&self.browser).await?;
-        let places = self.places(&installed).await?;
+        let side = self.side()?;
         // From here on until the browser has gone.
         let lock = match self.profile_dir() {
             Some(path) => Some(profile::take(&path).await?),
             None => None,
         };
+        let places = self.places(&installed, &side).await?;
         let mut command = Command::new(&installed.node);
         command
-            .arg(&installed.host_script)
+            .arg(side.path(&installed.host_script).await?)
             .current_dir(&self.setup.workspace)
             .envs(self.env.iter().map(|(name, value)| (name, value)));
-        let epilogue = lock.map(release);
-        let host = Host::spawn_with(command, Wire::Socket, &self.setup.run, epilogue).await?;
+        let (mut wire, mut killer) = (Wire::Socket, None);
+        if let Side::Windows(windows) = &side {
+            command.env("WSLENV", windows.wslenv(&self.env));
+            wire = Wire::Pipes;
+            killer = Some(windows.killer());
+        }
+        let number = killer.as_ref().map(|killer| Arc::clone(&killer.pid)).unwrap_or_default();
+        let host = Host::spawn_with(command, wire, &self.setup.run, Some(farewell(lock, killer))).await?;
         let watch = host.watch();
-        match tokio::time::timeout(self.start_timeout, self.prepare(host, &places)).await {
+        match tokio::time::timeout(self.start_timeout, self.prepare(host, &places, &number)).await {
             Ok(prepared) => prepared,
             Err(_) => Err(LaunchError::TooSlow {
                 what: "the browser host (node)".to_owned(),
@@ -135,27 +145,55 @@ impl PlaywrightDriver {
         }
     }
 
+    fn side(&self) -> Result<Side, LaunchError> {
+        if !self.browser.wsl_windows {
+            return Ok(Side::Here);
+        }
+        let windows = Windows::beside(self.setup.installer.machine())?.ok_or(InstallError::NotWsl)?;
+        Ok(Side::Windows(windows))
+    }
+
     /// Looks for everything that is configured, and makes the folders.
-    async fn places(&self, installed: &Installed) -> Result<Places, LaunchError> {
+    async fn places(&self, installed: &Installed, side: &Side) -> Result<Places, LaunchError> {
         let output_dir = self.output_dir();
         tokio::fs::create_dir_all(&output_dir)
             .await
             .map_err(|source| LaunchError::Folder { path: output_dir.clone(), source })?;
+        let mut init_scripts = Vec::new();
+        for script in self.init_scripts().await? {
+            init_scripts.push(side.path(&script).await?);
+        }
+        let executable = match side {
+            Side::Here => installed.browser.clone(),
+            // Nobody looked for one: what is not configured is found over there.
+            Side::Windows(_) => self.browser.executable_path.clone(),
+        };
+        let machine = self.setup.installer.machine();
         Ok(Places {
-            executable: Some(text(&installed.browser)),
-            output_dir: text(&output_dir),
-            profile: self.profile_dir().as_deref().map(text),
-            storage_state: self.storage_state().await?.as_deref().map(text),
-            init_scripts: self.init_scripts().await?.iter().map(|path| text(path)).collect(),
-            is_root: nix::unistd::geteuid().is_root(),
+            executable: side.optional_path(executable.as_deref()).await?,
+            output_dir: side.path(&output_dir).await?,
+            profile: side.optional_path(self.profile_dir().as_deref()).await?,
+            storage_state: side.optional_path(self.storage_state().await?.as_deref()).await?,
+            init_scripts,
+            root: match side {
+                Side::Here => file_uri(&self.setup.workspace),
+                Side::Windows(windows) => windows::file_uri(&windows.path(&self.setup.workspace).await?),
+            },
+            is_root: machine.is_root && matches!(side, Side::Here),
         })
     }
 
     /// From a process that runs to a connection that can be used.
-    async fn prepare(&self, host: Host, places: &Places) -> Result<Upstream, LaunchError> {
-        host.start(options::start_request(&self.browser, places)).await?;
-        let roots = vec![file_uri(&self.setup.workspace)];
+    async fn prepare(
+        &self,
+        host: Host,
+        places: &Places,
+        number: &OnceLock<u32>,
+    ) -> Result<Upstream, LaunchError> {
+        let started = host.start(options::start_request(&self.browser, places)).await?;
+        let _ = number.set(started.pid);
         let options = options::context_options(&self.browser, places);
+        let roots = vec![places.root.clone()];
         let (context, peer) =
             host.open(options, roots, self.message_limit).await.map_err(|error| match error {
                 // Opening needs no browser: what fails it is what was asked for.
@@ -170,17 +208,43 @@ impl PlaywrightDriver {
     }
 }
 
-/// Gives a profile back when the host and its browser have gone, so that whoever waits for that finds it free.
-fn release(lock: ProfileLock) -> Epilogue {
-    Box::new(move |_| {
-        drop(lock);
-        std::future::ready(()).boxed()
-    })
+/// Where Node runs, and so what paths look like to it.
+enum Side {
+    Here,
+    Windows(Windows),
 }
 
-/// A path in a message to Node. One that is not Unicode cannot be said there.
-fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
+impl Side {
+    async fn path(&self, path: &Path) -> Result<String, WindowsError> {
+        match self {
+            // One that is not Unicode cannot be said in a message to Node.
+            Self::Here => Ok(path.to_string_lossy().into_owned()),
+            // A configured program may have been named as Windows does.
+            Self::Windows(_) if !path.is_absolute() => Ok(path.to_string_lossy().into_owned()),
+            Self::Windows(windows) => windows.path(path).await,
+        }
+    }
+
+    async fn optional_path(&self, path: Option<&Path>) -> Result<Option<String>, WindowsError> {
+        match path {
+            Some(path) => self.path(path).await.map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+/// When the host and its browser have gone: what is left on the other side goes too, and then the profile is given back,
+/// so that whoever waits for the end finds it free.
+fn farewell(lock: Option<ProfileLock>, killer: Option<Killer>) -> Epilogue {
+    Box::new(move |status| {
+        async move {
+            if let Some(killer) = killer {
+                killer.finish(status).await;
+            }
+            drop(lock);
+        }
+        .boxed()
+    })
 }
 
 impl Driver for PlaywrightDriver {

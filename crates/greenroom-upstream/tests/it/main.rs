@@ -13,3 +13,4 @@ mod scripted_http;
 mod stdio;
 mod support;
 mod wire;
+mod wsl;

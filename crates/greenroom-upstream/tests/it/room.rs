@@ -22,9 +22,13 @@ use crate::support::{MIB, browser_config, call, chain, eventually, launch, run, 
 static BROWSERS: Semaphore = Semaphore::const_new(2);
 
 /// Installed once for the tests of all crates.
-pub(crate) fn installer() -> Installer {
+pub(crate) fn test_data() -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it lies in the target folder");
-    Installer::new(target.join("test-data"), Machine::this(), true, |_| {})
+    target.join("test-data")
+}
+
+pub(crate) fn installer() -> Installer {
+    Installer::new(test_data(), Machine::this(), true, |_| {})
 }
 
 /// On a machine without a browser this fetches one, which takes as long as the network does.
@@ -43,6 +47,11 @@ pub(crate) fn browser() -> BrowserConfig {
         timeout_settle: Duration::ZERO,
         ..browser_config()
     }
+}
+
+/// The browser that is installed here.
+pub(crate) async fn browser_program() -> PathBuf {
+    installed().await.browser.expect("it is on this machine")
 }
 
 /// The folders of one host, and the right to start a browser there.
@@ -115,7 +124,7 @@ impl Room {
     /// A host without the driver around it, for what the driver does not show.
     pub(crate) async fn start_host(&self) -> Host {
         let installed = installed().await;
-        self.try_host(&installed.host_script, &installed.browser).await.expect("the host starts")
+        self.try_host(&installed.host_script, &browser_program().await).await.expect("the host starts")
     }
 
     /// Another script or another browser in the place of the installed ones.

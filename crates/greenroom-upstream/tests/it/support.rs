@@ -200,3 +200,16 @@ pub(crate) fn processes_with_argument(word: &str) -> usize {
         .filter(|&pid| has_word(pid))
         .count()
 }
+
+/// Written by another process: were the file open for writing in this one, a child that another test starts at
+/// that moment would hold it open too, and it could not be run ("Text file busy").
+pub(crate) fn write_program(path: &std::path::Path, text: &str) {
+    let mut shell = Command::new("/bin/sh")
+        .args(["-c", "cat > \"$1\" && chmod 755 \"$1\"", "sh"])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("every system the tests run on has sh");
+    shell.stdin.take().expect("it is piped").write_all(text.as_bytes()).expect("the shell reads");
+    assert!(shell.wait().expect("it is our child").success(), "{} cannot be written", path.display());
+}

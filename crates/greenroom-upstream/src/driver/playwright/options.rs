@@ -22,6 +22,8 @@ pub(super) struct Places {
     pub(super) profile: Option<String>,
     pub(super) storage_state: Option<String>,
     pub(super) init_scripts: Vec<String>,
+    /// The address of the folder that files may be read from.
+    pub(super) root: String,
     pub(super) is_root: bool,
 }
 
