@@ -114,6 +114,23 @@ async fn a_profile_survives_the_killing_of_its_host_and_is_free_for_the_restart(
 }
 
 #[tokio::test]
+async fn after_a_browser_with_a_profile_was_killed_the_next_call_has_a_new_one() {
+    let room = Room::enter().await;
+    let upstream = room.launch_for(kept()).await;
+    let host = upstream.pid().unwrap();
+    leave_traces(&room, &upstream).await;
+    said(&upstream, "browser_close", json!({})).await.fine();
+    room.navigate(&upstream, "/links").await.fine();
+    let browser = browser_pid(host).unwrap();
+    assert!(send_signal(browser, "KILL"));
+    gone(browser).await;
+    // A call that comes before node has noticed fails; the one after it does not.
+    room.navigate(&upstream, "/links").await;
+    assert_eq!(traces(&room, &upstream).await, both_traces());
+    assert_ne!(browser_pid(host), Some(browser));
+}
+
+#[tokio::test]
 async fn a_profile_is_free_again_after_its_upstream_was_dropped() {
     let room = Room::enter().await;
     for _ in 0..2 {
