@@ -2,13 +2,16 @@
 'use strict';
 
 // The host: one Node process, one browser, any number of isolated contexts, each with an MCP connection of its
-// own. Greenroom talks to it through one socket (PROTOCOL.md beside this file). The script only adapts; every
-// decision is made by Greenroom.
+// own. A context that keeps its profile in a folder has a browser of its own instead, since a folder can be used by
+// one at a time. Greenroom talks to the host through one socket, or through pipes (PROTOCOL.md beside this file). The
+// script only adapts; every decision is made by Greenroom.
 //
 // No promise may float here: an unhandled rejection anywhere in this process shows up as an error in every
 // connection. Whatever is started without being awaited ends in `quietly`.
 
+const { Console } = require('node:console');
 const net = require('node:net');
+const { Duplex } = require('node:stream');
 
 const KIND_CONTROL = 1;
 const KIND_MCP = 2;
@@ -96,19 +99,58 @@ function atMost(promise, ms) {
   return Promise.race([promise, limit]).finally(() => clearTimeout(timer));
 }
 
-/** One isolated browser context and the MCP connection that drives it. */
+/**
+ * How many letters have to be changed, added or left out to make one word of the other.
+ * @param {string} one
+ * @param {string} other
+ */
+function distance(one, other) {
+  let row = Array.from({ length: other.length + 1 }, (_, index) => index);
+  for (let at = 0; at < one.length; at += 1) {
+    const next = [at + 1];
+    for (let to = 0; to < other.length; to += 1)
+      next.push(Math.min(row[to] + (one[at] === other[to] ? 0 : 1), row[to + 1] + 1, next[to] + 1));
+    row = next;
+  }
+  return row[other.length];
+}
+
+/**
+ * The names that may have been meant, the likeliest first.
+ * @param {string} wrong
+ * @param {string[]} names
+ */
+function closeNames(wrong, names) {
+  const word = wrong.toLowerCase();
+  const nearness = (/** @type {string} */ name) =>
+    name.toLowerCase().includes(word) ? 0 : distance(word, name.toLowerCase());
+  return names
+    .map(name => ({ name, away: nearness(name) }))
+    .filter(({ away }) => away <= Math.max(2, word.length / 3))
+    .sort((one, other) => one.away - other.away)
+    .slice(0, 3)
+    .map(({ name }) => name);
+}
+
+/** One browser context and the MCP connection that drives it. */
 class Seat {
   /**
    * @param {Host} host
    * @param {number} id
    * @param {any} options Playwright's options for a new context
+   * @param {string | undefined} profile the folder that the context's browser keeps its data in; none is isolated
    */
-  constructor(host, id, options) {
+  constructor(host, id, options, profile) {
     this._host = host;
     this._id = id;
     this._options = options;
+    this._profile = profile;
     /** @type {any} the open browser context, if there is one */
     this._context = undefined;
+    /** @type {Promise<any> | undefined} one that is being made */
+    this._making = undefined;
+    /** @type {any} one that `warm` made and that no call has used yet */
+    this._warmed = undefined;
     /** @type {any} */
     this._server = undefined;
     /** Requests whose answer is held back until the context is closed. @type {Set<unknown>} */
@@ -131,17 +173,58 @@ class Seat {
     await this._server.connect(this.transport);
   }
 
+  /** What the connection asks for when it has no context. */
   async _newContext() {
-    const browser = await this._host.browser();
-    // A context that a crashed page left half open would otherwise stay until the browser goes.
-    await this.reset();
-    const context = await browser.newContext(this._options);
+    if (this._profile !== undefined) {
+      // One that is being made for `warm` is the one that is wanted.
+      while (this._making)
+        await this._making.catch(() => {});
+      const warmed = this._warmed;
+      this._warmed = undefined;
+      if (warmed && warmed === this._context)
+        return warmed;
+    }
+    return this._make();
+  }
+
+  /** @param {boolean} [isWarming] */
+  async _make(isWarming) {
+    this._making = this._makeAnew(isWarming);
+    try {
+      return await this._making;
+    } finally {
+      this._making = undefined;
+    }
+  }
+
+  /** @param {boolean} [isWarming] */
+  async _makeAnew(isWarming) {
+    const browser = this._profile === undefined ? await this._host.browser() : undefined;
+    // A context that a crashed page left half open would otherwise stay until the browser goes, and a folder can only
+    // be opened again when its last browser has gone.
+    await this._closeContext();
+    const context = browser
+      ? await browser.newContext(this._options)
+      : await this._host.launchProfile(this._profile ?? '', this._options);
     context.once('close', () => {
       if (this._context === context)
         this._context = undefined;
     });
     this._context = context;
+    this._warmed = isWarming ? context : undefined;
     return context;
+  }
+
+  /** Brings up now what the first call would. An isolated context is made in no time, so its browser will do. */
+  async warm() {
+    if (this._profile === undefined) {
+      await this._host.browser();
+      return;
+    }
+    while (this._making)
+      await this._making.catch(() => {});
+    if (!this._context)
+      await this._make(true);
   }
 
   /** @param {any} message */
@@ -161,6 +244,13 @@ class Seat {
 
   /** Closes the browser context; the connection stays, and its next call makes a new one. */
   async reset() {
+    // A browser that is on its way into the folder would be in the way of the next one.
+    if (this._profile !== undefined)
+      await this._making?.catch(() => {});
+    await this._closeContext();
+  }
+
+  async _closeContext() {
     const context = this._context;
     this._context = undefined;
     if (context)
@@ -190,8 +280,10 @@ class Host {
     this._socket = socket;
     /** @type {Map<number, Seat>} */
     this._seats = new Map();
-    /** @type {Promise<any> | undefined} */
+    /** The browser that isolated contexts share. @type {Promise<any> | undefined} */
     this._browser = undefined;
+    /** Every browser that runs or is being launched. @type {Set<Promise<any>>} */
+    this._browsers = new Set();
     this._ending = false;
     this._launch = { type: 'chromium', options: {} };
     /** @type {any} handed to every connection */
@@ -208,7 +300,8 @@ class Host {
       for (const frame of reader.push(/** @type {Buffer} */ (chunk)))
         this._receive(frame);
     });
-    // Greenroom is gone or wants us gone: either way nothing is left to do here.
+    // Greenroom is gone or wants us gone: either way nothing is left to do here. Of two pipes, one ends.
+    this._socket.on('end', () => quietly(this.exit(), 'exit'));
     this._socket.on('close', () => quietly(this.exit(), 'exit'));
     this._socket.on('error', () => {});
   }
@@ -256,11 +349,14 @@ class Host {
       case 'start':
         return this._start(request);
       case 'open': {
-        const seat = new Seat(this, context, request.options);
+        const { options, profile } = this._contextOptions(request.options);
+        const seat = new Seat(this, context, options, profile);
         await seat.connect();
         this._seats.set(context, seat);
         return null;
       }
+      case 'warm':
+        return this._seat(context).warm();
       case 'stop_loading':
         return this._seat(context).stopLoading();
       case 'reset':
@@ -285,7 +381,27 @@ class Host {
     this.createConnection = require('@playwright/mcp').createConnection;
     this._launch = request.launch;
     this.mcpConfig = request.mcp;
-    return { node: process.version, mcp: require('@playwright/mcp/package.json').version };
+    return { node: process.version, mcp: require('@playwright/mcp/package.json').version, pid: process.pid };
+  }
+
+  /**
+   * Takes apart what is ours and what is Playwright's.
+   * @param {any} wanted
+   */
+  _contextOptions(wanted) {
+    const { userDataDir: profile, device, ...options } = wanted;
+    if (device === undefined)
+      return { options, profile };
+    const devices = this._playwright.devices;
+    if (!Object.hasOwn(devices, device)) {
+      const close = closeNames(device, Object.keys(devices)).map(name => `"${name}"`);
+      const hint = close.length ? `; close to it are ${close.join(', ')}` : '';
+      throw new Error(`Playwright knows no device "${device}"${hint}`);
+    }
+    const descriptor = { ...devices[device] };
+    // Which browser it is was decided elsewhere.
+    delete descriptor.defaultBrowserType;
+    return { options: { ...descriptor, ...options }, profile };
   }
 
   /** @param {number} context */
@@ -296,56 +412,106 @@ class Host {
     return seat;
   }
 
-  /** The browser; launched by the first who asks. A launch that failed is tried again by the next. */
+  /** The browser of the isolated contexts; launched by the first who asks. A launch that failed is tried again. */
   browser() {
-    this._browser ??= this._launchBrowser().catch(error => {
-      this._browser = undefined;
-      throw error;
-    });
+    this._browser ??= this._launchShared();
     return this._browser;
   }
 
-  async _launchBrowser() {
-    const options = { ...this._launch.options, handleSIGINT: false, handleSIGTERM: false, handleSIGHUP: false };
-    const browser = await this._playwright[this._launch.type].launch(options);
-    browser.once('disconnected', () => {
+  async _launchShared() {
+    try {
+      const browser = await this._launched(launcher => launcher.launch(this._launchOptions()));
+      browser.once('disconnected', () => { this._browser = undefined; });
+      return browser;
+    } catch (error) {
       this._browser = undefined;
-      this.send(KIND_CONTROL, 0, { event: 'browser_gone' });
+      throw error;
+    }
+  }
+
+  /**
+   * A context whose browser keeps its data in a folder. The browser is the context's own and goes with it.
+   * @param {string} profile
+   * @param {any} options
+   */
+  async launchProfile(profile, options) {
+    /** @type {any} */
+    let context;
+    await this._launched(async launcher => {
+      context = await launcher.launchPersistentContext(profile, { ...this._launchOptions(), ...options });
+      return context.browser();
     });
-    this.send(KIND_CONTROL, 0, { event: 'browser_launched', version: browser.version() });
-    return browser;
+    return context;
+  }
+
+  _launchOptions() {
+    return { ...this._launch.options, handleSIGINT: false, handleSIGTERM: false, handleSIGHUP: false };
+  }
+
+  /**
+   * Keeps an eye on a browser from its launch to its end.
+   * @param {(launcher: any) => Promise<any>} launch
+   */
+  async _launched(launch) {
+    const launching = launch(this._playwright[this._launch.type]);
+    this._browsers.add(launching);
+    try {
+      const browser = await launching;
+      browser.once('disconnected', () => {
+        this._browsers.delete(launching);
+        this.send(KIND_CONTROL, 0, { event: 'browser_gone' });
+      });
+      this.send(KIND_CONTROL, 0, { event: 'browser_launched', version: browser.version() });
+      return browser;
+    } catch (error) {
+      this._browsers.delete(launching);
+      throw error;
+    }
   }
 
   /** A round trip to the browser itself: MCP's ping is answered by Node even when the browser hangs. */
   async _probe() {
-    if (!this._browser)
-      return { browser: false };
-    const browser = await this._browser;
+    const browsers = await Promise.all(this._browsers);
     if (this._launch.type === 'chromium') {
-      const session = await browser.newBrowserCDPSession();
-      await session.send('Browser.getVersion');
-      await session.detach();
+      await Promise.all(browsers.map(async browser => {
+        const session = await browser.newBrowserCDPSession();
+        await session.send('Browser.getVersion');
+        await session.detach();
+      }));
     }
-    return { browser: true };
+    return { browser: browsers.length > 0 };
   }
 
   async exit() {
     if (this._ending)
       return;
     this._ending = true;
-    if (this._browser)
-      await atMost(this._browser.then(browser => browser.close()).catch(() => {}), CLOSE_LIMIT_MS);
+    const closing = [...this._browsers].map(async launching => (await launching).close());
+    await atMost(Promise.allSettled(closing), CLOSE_LIMIT_MS);
     this._socket.destroy();
     process.exit(0);
   }
 }
 
-module.exports = { FrameReader, Host, Seat, encodeFrame, KIND_CONTROL, KIND_MCP };
+/**
+ * Standard input and output as the one stream that the host talks through. What anybody prints from then on goes to
+ * standard error: among the frames it would be the end of them.
+ */
+function pipes() {
+  const stream = Duplex.from({ readable: process.stdin, writable: process.stdout });
+  Object.defineProperty(process, 'stdout', { value: process.stderr });
+  globalThis.console = new Console(process.stderr);
+  return stream;
+}
+
+module.exports = { FrameReader, Host, Seat, closeNames, encodeFrame, KIND_CONTROL, KIND_MCP };
 
 if (require.main === module) {
   // Every connection adds a listener for rejections; Node would warn from the eleventh on.
   process.setMaxListeners(0);
-  const host = new Host(new net.Socket({ fd: 0, readable: true, writable: true }));
+  const host = new Host(
+    process.argv.includes('--pipes') ? pipes() : new net.Socket({ fd: 0, readable: true, writable: true })
+  );
   process.on('SIGTERM', () => quietly(host.exit(), 'exit'));
   host.run();
 }

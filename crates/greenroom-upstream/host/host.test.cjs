@@ -2,10 +2,14 @@
 'use strict';
 
 const assert = require('node:assert/strict');
+const { spawn } = require('node:child_process');
 const { EventEmitter, once } = require('node:events');
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
 const { Duplex } = require('node:stream');
 const { test } = require('node:test');
-const { FrameReader, Host, encodeFrame, KIND_CONTROL, KIND_MCP } = require('./host.cjs');
+const { FrameReader, Host, closeNames, encodeFrame, KIND_CONTROL, KIND_MCP } = require('./host.cjs');
 
 /** @typedef {{kind: number, context: number, message: any}} Sent */
 
@@ -119,6 +123,20 @@ class StubContext extends EventEmitter {
   }
 }
 
+/** A context that has a browser of its own, which goes with it. */
+class StubProfileContext extends StubContext {
+  /** @param {any} options */
+  constructor(options) {
+    super(options);
+    this.stubBrowser = new StubBrowser();
+    this.once('close', () => this.stubBrowser.emit('disconnected'));
+  }
+
+  browser() {
+    return this.stubBrowser;
+  }
+}
+
 class StubBrowser extends EventEmitter {
   constructor() {
     super();
@@ -201,7 +219,11 @@ function startedHost() {
   const connections = [];
   /** @type {any[]} */
   const launches = [];
+  /** @type {{folder: string, options: any, context: StubProfileContext}[]} */
+  const profiles = [];
   const launcher = {
+    /** Resolved to let a launch with a profile come to its end. */
+    mayLaunch: Promise.resolve(),
     /** @type {string | undefined} why the next launches fail */
     broken: undefined,
     async launch(/** @type {any} */ options) {
@@ -212,8 +234,26 @@ function startedHost() {
       browsers.push(browser);
       return browser;
     },
+    async launchPersistentContext(/** @type {string} */ folder, /** @type {any} */ options) {
+      const context = new StubProfileContext(options);
+      profiles.push({ folder, options, context });
+      await launcher.mayLaunch;
+      if (launcher.broken)
+        throw new Error(launcher.broken);
+      browsers.push(context.stubBrowser);
+      return context;
+    },
   };
-  host._playwright = { chromium: launcher };
+  const phone = { userAgent: 'a phone', viewport: { width: 393, height: 659 }, isMobile: true };
+  host._playwright = {
+    chromium: launcher,
+    devices: {
+      'iPhone 15': { ...phone, defaultBrowserType: 'webkit' },
+      'iPhone 15 landscape': phone,
+      'iPhone 14': phone,
+      'Pixel 7': phone,
+    },
+  };
   host._launch = { type: 'chromium', options: { headless: true } };
   host.createConnection = async (_config, getter) => {
     const connection = new StubConnection(getter);
@@ -221,7 +261,7 @@ function startedHost() {
     return connection;
   };
   host.run();
-  return { host, wire, browsers, connections, launches, launcher };
+  return { host, wire, browsers, connections, launches, launcher, profiles };
 }
 
 /** A promise that is resolved from outside. */
@@ -481,4 +521,191 @@ test('when the socket closes, the browser is closed and the process ends', async
   wire.destroy();
   assert.equal(await exited, 0);
   assert.equal(browsers[0].closed, true);
+});
+
+// ---- profiles --------------------------------------------------------------------------------------------------
+
+test('a context with a profile launches a browser of its own with the launch options and its own', async () => {
+  const { wire, browsers, launches, profiles } = startedHost();
+  await wire.control(1, 'open', { options: { userDataDir: '/profile', userAgent: 'one' } });
+  assert.equal(profiles.length, 0);
+  await wire.call(1, 1, 'browser_navigate');
+  assert.deepEqual(profiles.map(({ folder, options }) => ({ folder, options })), [{
+    folder: '/profile',
+    options: { headless: true, handleSIGINT: false, handleSIGTERM: false, handleSIGHUP: false, userAgent: 'one' },
+  }]);
+  assert.deepEqual(launches, []);
+  assert.deepEqual(wire.events('browser_launched').map(({ message }) => message.version), ['1.2.3']);
+  assert.deepEqual((await wire.control(0, 'probe')).ok, { browser: true });
+  assert.equal(browsers[0].probes, 1);
+});
+
+test('closing or resetting a context with a profile ends its browser, and the next call launches anew', async () => {
+  const { wire, profiles } = startedHost();
+  await wire.control(1, 'open', { options: { userDataDir: '/profile' } });
+  await wire.call(1, 1, 'browser_navigate');
+  assert.ok((await wire.call(1, 2, 'browser_close')).result);
+  assert.equal(profiles[0].context.closings, 1);
+  assert.equal(wire.events('browser_gone').length, 1);
+  assert.deepEqual((await wire.control(0, 'probe')).ok, { browser: false });
+
+  await wire.call(1, 3, 'browser_navigate');
+  await wire.control(1, 'reset');
+  assert.equal(profiles[1].context.closings, 1);
+  await wire.call(1, 4, 'browser_navigate');
+  assert.equal(profiles.length, 3);
+  assert.equal(profiles[2].context.closings, 0);
+});
+
+test('a reset waits for a browser that is on its way into the profile', async () => {
+  const { wire, launcher, profiles } = startedHost();
+  await wire.control(1, 'open', { options: { userDataDir: '/profile' } });
+  const { opened, open } = gate();
+  launcher.mayLaunch = opened;
+  const call = wire.call(1, 1, 'browser_navigate');
+  await settled();
+  const reset = wire.control(1, 'reset');
+  await settled();
+  assert.equal(profiles[0].context.closings, 0);
+  open();
+  await reset;
+  await call;
+  assert.equal(profiles[0].context.closings, 1);
+});
+
+test('a launch into a profile that failed is tried again by the next call', async () => {
+  const { wire, launcher, profiles } = startedHost();
+  await wire.control(1, 'open', { options: { userDataDir: '/profile' } });
+  launcher.broken = 'no browser here';
+  assert.equal((await wire.call(1, 1, 'browser_navigate')).error.message, 'no browser here');
+  assert.deepEqual((await wire.control(0, 'probe')).ok, { browser: false });
+  launcher.broken = undefined;
+  assert.ok((await wire.call(1, 2, 'browser_navigate')).result);
+  assert.equal(profiles.length, 2);
+});
+
+test('exit closes the shared browser and those with a profile', async t => {
+  const exited = new Promise(resolve => { t.mock.method(process, 'exit', resolve); });
+  const { wire, browsers } = startedHost();
+  await wire.control(1, 'open', { options: {} });
+  await wire.control(2, 'open', { options: { userDataDir: '/profile' } });
+  await wire.call(1, 1, 'browser_navigate');
+  await wire.call(2, 1, 'browser_navigate');
+  wire.push(encodeFrame(KIND_CONTROL, 0, { id: 99, op: 'exit' }));
+  assert.equal(await exited, 0);
+  assert.deepEqual(browsers.map(browser => browser.closed), [true, true]);
+});
+
+test('the end of the input ends the process as well', async t => {
+  const exited = new Promise(resolve => { t.mock.method(process, 'exit', resolve); });
+  const { wire } = startedHost();
+  wire.push(null);
+  assert.equal(await exited, 0);
+});
+
+// ---- devices ---------------------------------------------------------------------------------------------------
+
+test('a device holds where the options say nothing, and does not choose the browser', async () => {
+  const { wire, browsers } = startedHost();
+  await wire.control(1, 'open', { options: { device: 'iPhone 15', viewport: { width: 800, height: 600 } } });
+  await wire.call(1, 1, 'browser_navigate');
+  const { options } = browsers[0].contexts[0];
+  assert.deepEqual(options, { userAgent: 'a phone', viewport: { width: 800, height: 600 }, isMobile: true });
+});
+
+test('a device that is not known fails open with names that are close', async () => {
+  const { wire } = startedHost();
+  const { error } = await wire.control(1, 'open', { options: { device: 'iphone 15' } });
+  assert.equal(error, 'Playwright knows no device "iphone 15"; close to it are "iPhone 15", "iPhone 15 landscape", "iPhone 14"');
+  const far = await wire.control(1, 'open', { options: { device: 'toaster' } });
+  assert.equal(far.error, 'Playwright knows no device "toaster"');
+  const inherited = await wire.control(1, 'open', { options: { device: 'toString' } });
+  assert.equal(inherited.error, 'Playwright knows no device "toString"');
+});
+
+test('close names are at most three, the nearest first', () => {
+  assert.deepEqual(closeNames('Pixl 7', ['Pixel 2', 'Pixel 7', 'Galaxy S9', 'Pixel 5', 'Pixel 4']), ['Pixel 7', 'Pixel 2', 'Pixel 5']);
+});
+
+// ---- warming up ------------------------------------------------------------------------------------------------
+
+test('warm launches the shared browser once, and no context', async () => {
+  const { wire, browsers, launches } = startedHost();
+  await wire.control(1, 'open', { options: {} });
+  assert.equal((await wire.control(1, 'warm')).ok, null);
+  assert.equal((await wire.control(1, 'warm')).ok, null);
+  assert.equal(browsers[0].contexts.length, 0);
+  await wire.call(1, 1, 'browser_navigate');
+  assert.equal(launches.length, 1);
+});
+
+test('what warm made of a profile is what the first call uses, even one that comes meanwhile', async () => {
+  const { wire, launcher, profiles } = startedHost();
+  await wire.control(1, 'open', { options: { userDataDir: '/profile' } });
+  const { opened, open } = gate();
+  launcher.mayLaunch = opened;
+  const warm = wire.control(1, 'warm');
+  const call = wire.call(1, 1, 'browser_navigate');
+  await settled();
+  open();
+  assert.equal((await warm).ok, null);
+  assert.ok((await call).result);
+  assert.equal((await wire.control(1, 'warm')).ok, null);
+  assert.equal(profiles.length, 1);
+  assert.equal(profiles[0].context.closings, 0);
+});
+
+test('a warmed browser that went before the first call is launched anew by it', async () => {
+  const { wire, profiles } = startedHost();
+  await wire.control(1, 'open', { options: { userDataDir: '/profile' } });
+  await wire.control(1, 'warm');
+  await profiles[0].context.close();
+  assert.ok((await wire.call(1, 1, 'browser_navigate')).result);
+  assert.equal(profiles.length, 2);
+});
+
+test('warming that fails says why, and can be tried again', async () => {
+  for (const options of [{}, { userDataDir: '/profile' }]) {
+    const { wire, launcher } = startedHost();
+    await wire.control(1, 'open', { options });
+    launcher.broken = 'no browser here';
+    assert.equal((await wire.control(1, 'warm')).error, 'no browser here');
+    launcher.broken = undefined;
+    assert.equal((await wire.control(1, 'warm')).ok, null);
+  }
+});
+
+// ---- the process itself ----------------------------------------------------------------------------------------
+
+test('with --pipes frames go through standard input and output, and what is printed to standard error', async t => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'host-test-'));
+  t.after(() => fs.rmSync(folder, { recursive: true }));
+  const script = path.join(folder, 'host.cjs');
+  fs.copyFileSync(path.join(__dirname, 'host.cjs'), script);
+  for (const name of ['playwright', '@playwright/mcp']) {
+    const module = path.join(folder, 'node_modules', name);
+    fs.mkdirSync(module, { recursive: true });
+    fs.writeFileSync(path.join(module, 'package.json'), JSON.stringify({ name, version: '9.8.7' }));
+    const print = "console.log('logged'); console.info('informed'); process.stdout.write('written\\n');";
+    fs.writeFileSync(path.join(module, 'index.js'), print);
+  }
+  const child = spawn(process.execPath, [script, '--pipes']);
+  const gone = once(child, 'exit');
+  let printed = '';
+  child.stderr.on('data', chunk => { printed += chunk; });
+  /** @type {any[]} */
+  const answers = [];
+  const reader = new FrameReader();
+  child.stdout.on('data', chunk => answers.push(...reader.push(chunk).map(readable)));
+  child.stdin.write(encodeFrame(KIND_CONTROL, 0, { id: 1, op: 'start', launch: { type: 'chromium' }, mcp: {} }));
+  child.stdin.write(encodeFrame(KIND_CONTROL, 0, { id: 2, op: 'probe' }));
+  while (answers.length < 2)
+    await once(child.stdout, 'data');
+  assert.deepEqual(answers.map(({ message }) => message), [
+    { id: 1, ok: { node: process.version, mcp: '9.8.7', pid: child.pid } },
+    { id: 2, ok: { browser: false } },
+  ]);
+  child.stdin.end();
+  assert.deepEqual(await gone, [0, null]);
+  assert.equal(printed, 'logged\ninformed\nwritten\n'.repeat(2));
 });

@@ -16,7 +16,7 @@ use crate::process::{Process, SpawnError};
 use crate::rpc::{CallError, Ended, Notice, Peer, Pending, Progress, ServerInfo};
 
 pub use custom::CustomDriver;
-pub use playwright::{PlaywrightDriver, PlaywrightSetup};
+pub use playwright::{PlaywrightDriver, PlaywrightSetup, ProfileError, User, WindowsError};
 
 /// How long a browser may take to be told that a call is not wanted any more. One that hangs never answers.
 const INTERRUPT_LIMIT: Duration = Duration::from_secs(2);
@@ -60,12 +60,37 @@ pub enum LaunchError {
         #[source]
         source: CallError,
     },
+    #[error("{what} did not {task} within {} ms (START_TIMEOUT){}", limit.as_millis(), shown(last_output))]
+    TooSlow {
+        what: String,
+        /// What it was to do by then.
+        task: &'static str,
+        limit: Duration,
+        last_output: Vec<String>,
+    },
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    #[error(transparent)]
+    Windows(#[from] WindowsError),
+    /// The host takes no such options; it would not take them the next time either.
+    #[error("a browser cannot be opened as it is configured: {0}")]
+    Options(String),
+    #[error("{key} names {}, which cannot be read. Correct it, or remove it", path.display())]
+    File {
+        key: &'static str,
+        path: std::path::PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
     #[error(
-        "{what} did not answer `initialize` within {} ms (START_TIMEOUT){}",
-        limit.as_millis(),
-        shown(last_output)
+        "STORAGE_STATE names {}, which is not the JSON that Playwright saves. Save it again, or remove the setting",
+        path.display()
     )]
-    TooSlow { what: String, limit: Duration, last_output: Vec<String> },
+    StorageState {
+        path: std::path::PathBuf,
+        #[source]
+        source: serde_json::Error,
+    },
     #[error("the folder {} could not be made", path.display())]
     Folder {
         path: std::path::PathBuf,
@@ -79,7 +104,16 @@ impl LaunchError {
     pub fn needs_a_person(&self) -> bool {
         matches!(
             self,
-            Self::Install(_) | Self::Spawn(_) | Self::Folder { .. } | Self::Host(HostError::Spawn(_))
+            Self::Install(_)
+                | Self::Spawn(_)
+                | Self::Folder { .. }
+                | Self::Host(HostError::Spawn(_))
+                // Whoever has the profile may keep it for days. The next demand tries again.
+                | Self::Profile(_)
+                | Self::Windows(_)
+                | Self::Options(_)
+                | Self::File { .. }
+                | Self::StorageState { .. }
         )
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::os::unix::net::UnixStream as StdUnixStream;
-use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -13,13 +12,12 @@ use greenroom_core::IdScanner;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::Command;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::process::{self, Looker, Output, Process, SpawnError, Watch};
+use crate::process::{self, Epilogue, Looker, Output, Process, SpawnError, Spawned, Watch};
 use crate::rpc::{Ended, Outgoing, Peer};
 use crate::run_folder::Run;
 
@@ -47,6 +45,28 @@ pub enum HostError {
     Ended(#[from] Ended),
 }
 
+/// What the frames go through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wire {
+    /// One end of a socket pair, as the host's standard input.
+    Socket,
+    /// Standard input and output, for a Node that cannot inherit a socket.
+    Pipes,
+}
+
+/// What a host says of itself when it has started.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Started {
+    /// The versions of Node and of `@playwright/mcp`.
+    pub node: String,
+    pub mcp: String,
+    /// Its number in the system that it runs in, which need not be ours.
+    pub pid: u32,
+}
+
+type Reading = Box<dyn AsyncRead + Send + Unpin>;
+type Writing = Box<dyn AsyncWrite + Send + Unpin>;
+
 /// A running host. Dropping it kills the process, and with it the browser.
 pub struct Host {
     shared: Arc<Shared>,
@@ -70,21 +90,35 @@ enum State {
 }
 
 impl Host {
-    /// Starts Node with the script. `start` is given to the host as its first request.
-    pub async fn start(
-        mut command: Command,
-        script: &Path,
-        start: Value,
-        run: &Arc<Run>,
-    ) -> Result<Self, HostError> {
-        let (ours, theirs) = StdUnixStream::pair().map_err(HostError::Socket)?;
-        ours.set_nonblocking(true).map_err(HostError::Socket)?;
-        let ours = UnixStream::from_std(ours).map_err(HostError::Socket)?;
-        command.arg(script);
-        let stdin = Stdio::from(std::os::fd::OwnedFd::from(theirs));
-        let process = process::spawn(command, Some(stdin), Output::Logged, run).await?.process;
+    /// Starts the command, which is Node with the script as its argument. [`Host::start`] comes next.
+    pub async fn spawn(command: Command, wire: Wire, run: &Arc<Run>) -> Result<Self, HostError> {
+        Self::spawn_with(command, wire, run, None).await
+    }
 
-        let (reading, writing) = ours.into_split();
+    pub(crate) async fn spawn_with(
+        mut command: Command,
+        wire: Wire,
+        run: &Arc<Run>,
+        epilogue: Option<Epilogue>,
+    ) -> Result<Self, HostError> {
+        let (process, reading, writing): (Process, Reading, Writing) = match wire {
+            Wire::Socket => {
+                let (ours, theirs) = StdUnixStream::pair().map_err(HostError::Socket)?;
+                ours.set_nonblocking(true).map_err(HostError::Socket)?;
+                let ours = UnixStream::from_std(ours).map_err(HostError::Socket)?;
+                let stdin = Some(Stdio::from(std::os::fd::OwnedFd::from(theirs)));
+                let spawned = process::spawn_with(command, stdin, Output::Logged, run, epilogue).await?;
+                let (reading, writing) = ours.into_split();
+                (spawned.process, Box::new(reading), Box::new(writing))
+            }
+            Wire::Pipes => {
+                command.arg("--pipes");
+                let Spawned { process, stdin, stdout } =
+                    process::spawn_with(command, None, Output::Piped, run, epilogue).await?;
+                let (stdin, stdout) = (stdin.expect("it is piped"), stdout.expect("it is piped"));
+                (process, Box::new(stdout), Box::new(stdin))
+            }
+        };
         let (outgoing, queue) = mpsc::unbounded_channel();
         let state = Mutex::new(State::Running { requests: HashMap::new(), contexts: HashMap::new() });
         let shared = Arc::new(Shared {
@@ -96,14 +130,23 @@ impl Host {
         });
         tokio::spawn(write_frames(writing, queue));
         tokio::spawn(read_frames(reading, Arc::downgrade(&shared), process.watch()));
-        let host = Self { shared, process };
-        let versions = host.request(0, "start", start).await?;
-        tracing::debug!(pid = host.pid(), versions = versions.get(), "browser host is up");
-        Ok(host)
+        Ok(Self { shared, process })
+    }
+
+    /// The first request: how browsers are launched, and the configuration of the connections.
+    pub async fn start(&self, start: Value) -> Result<Started, HostError> {
+        let started: Started = read(&self.request(0, "start", start).await?)?;
+        tracing::debug!(pid = self.pid(), node = started.node, mcp = started.mcp, "browser host is up");
+        Ok(started)
     }
 
     pub fn pid(&self) -> u32 {
         self.process.pid()
+    }
+
+    /// Sees the process without keeping it alive.
+    pub(crate) fn watch(&self) -> Watch {
+        self.process.watch()
     }
 
     /// Takes note of what runs below it.
@@ -129,6 +172,11 @@ impl Host {
         Ok((ContextId(id), peer))
     }
 
+    /// Has the browser of a context launched now rather than by its first call.
+    pub async fn warm(&self, context: ContextId) -> Result<(), HostError> {
+        self.request(context.0, "warm", json!({})).await.map(drop)
+    }
+
     /// Ends the navigations under way in a context.
     pub async fn stop_loading(&self, context: ContextId) -> Result<(), HostError> {
         self.request(context.0, "stop_loading", json!({})).await.map(drop)
@@ -145,10 +193,7 @@ impl Host {
         struct Probe {
             browser: bool,
         }
-        let answer = self.request(0, "probe", json!({})).await?;
-        serde_json::from_str::<Probe>(answer.get())
-            .map(|probe| probe.browser)
-            .map_err(|error| HostError::Refused(error.to_string()))
+        read::<Probe>(&self.request(0, "probe", json!({})).await?).map(|probe| probe.browser)
     }
 
     /// Asks the host to close its browser and go; ends it the hard way when it does not.
@@ -176,6 +221,10 @@ impl Host {
         self.shared.send(context, &arguments);
         answer.await.unwrap_or_else(|_| Err(Ended::because("the browser host has gone").into()))
     }
+}
+
+fn read<'a, T: Deserialize<'a>>(answer: &'a RawValue) -> Result<T, HostError> {
+    serde_json::from_str(answer.get()).map_err(|error| HostError::Refused(error.to_string()))
 }
 
 impl Drop for Host {
@@ -286,7 +335,7 @@ fn frame(kind: u8, context: u32, payload: &[u8]) -> Bytes {
     frame.freeze()
 }
 
-async fn write_frames(mut writing: OwnedWriteHalf, mut queue: mpsc::UnboundedReceiver<Bytes>) {
+async fn write_frames(mut writing: Writing, mut queue: mpsc::UnboundedReceiver<Bytes>) {
     while let Some(frame) = queue.recv().await {
         if writing.write_all(&frame).await.is_err() {
             return;
@@ -294,7 +343,7 @@ async fn write_frames(mut writing: OwnedWriteHalf, mut queue: mpsc::UnboundedRec
     }
 }
 
-async fn read_frames(reading: OwnedReadHalf, shared: Weak<Shared>, process: Watch) {
+async fn read_frames(reading: Reading, shared: Weak<Shared>, process: Watch) {
     let mut reading = BufReader::with_capacity(64 * 1024, reading);
     // Whatever ends the reading ends the host: a tunnel that lost its place cannot be trusted again.
     while let Ok(()) = read_frame(&mut reading, &shared).await {}
@@ -304,7 +353,7 @@ async fn read_frames(reading: OwnedReadHalf, shared: Weak<Shared>, process: Watc
     }
 }
 
-async fn read_frame(reading: &mut BufReader<OwnedReadHalf>, shared: &Weak<Shared>) -> std::io::Result<()> {
+async fn read_frame(reading: &mut BufReader<Reading>, shared: &Weak<Shared>) -> std::io::Result<()> {
     let length = reading.read_u32().await? as usize;
     let kind = reading.read_u8().await?;
     let context = reading.read_u32().await?;

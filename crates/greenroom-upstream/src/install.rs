@@ -7,17 +7,19 @@ mod browser;
 mod machine;
 mod packages;
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared, WeakShared};
 use greenroom_core::config::BrowserConfig;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::Command;
-use tokio::sync::OnceCell;
 
-pub use machine::Machine;
+pub use machine::{Interop, Machine};
 pub use packages::LOCK_FILE;
 
 /// What the driver starts from.
@@ -25,7 +27,8 @@ pub use packages::LOCK_FILE;
 pub struct Installed {
     pub node: PathBuf,
     pub host_script: PathBuf,
-    pub browser: PathBuf,
+    /// None where it is found by Windows.
+    pub browser: Option<PathBuf>,
 }
 
 /// What a machine has. Errors say what to do.
@@ -47,7 +50,8 @@ pub enum Step {
     Done,
 }
 
-#[derive(Debug, thiserror::Error)]
+/// Can be cloned: one attempt may have been waited for by many.
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum InstallError {
     #[error(
         "Node.js was not found. Install version 20 or newer, for example with `apt-get install nodejs npm`, and \
@@ -58,6 +62,13 @@ pub enum InstallError {
         "Node.js {found} is too old: version 20 or newer is needed. Update it; `node --version` shows what runs"
     )]
     NodeTooOld { found: String },
+    #[error("WSL_WINDOWS is for the Windows Node run from WSL, and this is not WSL. Remove the setting")]
+    NotWsl,
+    #[error(
+        "node.exe was found neither on the PATH nor in C:\\Program Files\\nodejs. Install Node.js 20 or newer on Windows, \
+         for example with `winget.exe install OpenJS.NodeJS.LTS`, or remove WSL_WINDOWS to use the Node of this Linux"
+    )]
+    WindowsNodeMissing,
     #[error("npm was not found, and it is needed to fetch the browser server. Run `apt-get install npm`")]
     NpmMissing,
     #[error("{what} is not installed, and `--no-install` forbids installing it. Run `greenroom install`")]
@@ -76,7 +87,7 @@ pub enum InstallError {
     Folder {
         path: PathBuf,
         #[source]
-        source: std::io::Error,
+        source: Arc<std::io::Error>,
     },
 }
 
@@ -86,10 +97,42 @@ fn detail(output: &[String]) -> String {
 
 fn folder(path: &Path) -> impl FnOnce(std::io::Error) -> InstallError + use<> {
     let path = path.to_owned();
-    move |source| InstallError::Folder { path, source }
+    move |source| InstallError::Folder { path, source: Arc::new(source) }
 }
 
+const SERVER: &str = "the browser server (@playwright/mcp)";
+
 type Report = Arc<dyn Fn(Step) + Send + Sync>;
+
+/// What of a configuration decides which browser it takes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Wanted {
+    browser: &'static str,
+    headless: bool,
+    executable: Option<PathBuf>,
+    is_on_windows: bool,
+}
+
+impl Wanted {
+    fn of(config: &BrowserConfig) -> Self {
+        Self {
+            browser: config.browser.name(),
+            headless: config.headless,
+            executable: config.executable_path.clone(),
+            is_on_windows: config.wsl_windows,
+        }
+    }
+}
+
+type Attempt = BoxFuture<'static, Result<Installed, InstallError>>;
+
+/// How far one kind of browser is.
+enum Progress {
+    /// Those who wait hold the attempt; when the last one stops waiting, it ends.
+    Underway(WeakShared<Attempt>),
+    /// What the first success found. A browser that vanishes later shows when it is launched.
+    Found(Installed),
+}
 
 /// Installs into one data folder.
 #[derive(Clone)]
@@ -98,8 +141,7 @@ pub struct Installer {
     machine: Machine,
     may_install: bool,
     report: Report,
-    /// What the first success found. A browser that vanishes later shows when it is launched.
-    found: Arc<OnceCell<Installed>>,
+    progress: Arc<Mutex<HashMap<Wanted, Progress>>>,
 }
 
 impl Installer {
@@ -109,40 +151,105 @@ impl Installer {
         may_install: bool,
         report: impl Fn(Step) + Send + Sync + 'static,
     ) -> Self {
-        Self { data_dir, machine, may_install, report: Arc::new(report), found: Arc::default() }
+        Self { data_dir, machine, may_install, report: Arc::new(report), progress: Arc::default() }
     }
 
-    /// Finds everything that is needed, and installs what is missing.
+    /// Finds everything that is needed, and installs what is missing. Those who want the same at the same time share one
+    /// attempt and its outcome; whoever comes after a failure tries again.
     pub async fn ensure(&self, browser: &BrowserConfig) -> Result<Installed, InstallError> {
-        self.found.get_or_try_init(|| self.find_or_install(browser)).await.cloned()
+        let wanted = Wanted::of(browser);
+        let attempt = match self.join(&wanted, browser) {
+            Ok(installed) => return Ok(installed),
+            Err(attempt) => attempt,
+        };
+        let outcome = attempt.await;
+        if let Ok(installed) = &outcome {
+            self.progress().insert(wanted, Progress::Found(installed.clone()));
+        }
+        outcome
+    }
+
+    /// What was found before, or else the attempt to wait for.
+    fn join(&self, wanted: &Wanted, browser: &BrowserConfig) -> Result<Installed, Shared<Attempt>> {
+        let mut progress = self.progress();
+        match progress.get(wanted) {
+            Some(Progress::Found(installed)) => return Ok(installed.clone()),
+            Some(Progress::Underway(attempt)) => {
+                // One that is over has failed, or it would have been found.
+                if let Some(attempt) = attempt.upgrade().filter(|attempt| attempt.peek().is_none()) {
+                    return Err(attempt);
+                }
+            }
+            None => {}
+        }
+        let (installer, browser) = (self.clone(), browser.clone());
+        let attempt = async move { installer.find_or_install(&browser).await }.boxed().shared();
+        let weak = attempt.downgrade().expect("it has not been polled");
+        progress.insert(wanted.clone(), Progress::Underway(weak));
+        Err(attempt)
+    }
+
+    fn progress(&self) -> std::sync::MutexGuard<'_, HashMap<Wanted, Progress>> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn find_or_install(&self, browser: &BrowserConfig) -> Result<Installed, InstallError> {
+        if browser.wsl_windows {
+            return self.find_or_install_for_windows().await;
+        }
         let node = self.machine.program("node").ok_or(InstallError::NodeMissing)?;
         let packages = packages::folder(&self.data_dir);
         let found = browser::find(&self.machine, browser)?;
         // The usual case: everything is there, and no lock is needed to see that.
         if let (Some(browser), true) = (&found, packages::is_complete(&packages)) {
             let host_script = packages::host_script(&packages)?;
-            return Ok(Installed { node, host_script, browser: browser.clone() });
+            return Ok(Installed { node, host_script, browser: Some(browser.clone()) });
         }
         if !packages::is_complete(&packages) {
-            self.permit("the browser server (@playwright/mcp)")?;
+            self.permit(SERVER)?;
         }
         if found.is_none() {
             self.permit(&format!("a browser ({})", browser.browser.name()))?;
         }
         let _lock = self.lock().await?;
-        if !packages::is_complete(&packages) {
-            self.node_version(&node).await?;
-            packages::install(self, &packages).await?;
-        }
+        self.install_packages(&node, &packages).await?;
         let browser = match browser::find(&self.machine, browser)? {
             Some(path) => path,
             None => browser::install(self, browser, &node, &packages).await?,
         };
         let host_script = packages::host_script(&packages)?;
-        Ok(Installed { node, host_script, browser })
+        Ok(Installed { node, host_script, browser: Some(browser) })
+    }
+
+    /// Windows has the Node and the browser. The packages are plain scripts, so the npm of this Linux may fetch them.
+    async fn find_or_install_for_windows(&self) -> Result<Installed, InstallError> {
+        if self.machine.windows.is_none() {
+            return Err(InstallError::NotWsl);
+        }
+        let node = self.machine.windows_program("node.exe", "Program Files/nodejs");
+        let node = node.ok_or(InstallError::WindowsNodeMissing)?;
+        let packages = packages::folder(&self.data_dir);
+        if !packages::is_complete(&packages) {
+            self.permit(SERVER)?;
+            let npms_node = self.machine.program("node").ok_or(InstallError::NodeMissing)?;
+            let _lock = self.lock().await?;
+            self.install_packages(&npms_node, &packages).await?;
+        }
+        let host_script = packages::host_script(&packages)?;
+        Ok(Installed { node, host_script, browser: None })
+    }
+
+    /// Needs the lock.
+    async fn install_packages(&self, node: &Path, packages: &Path) -> Result<(), InstallError> {
+        if !packages::is_complete(packages) {
+            self.node_version(node).await?;
+            packages::install(self, packages).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.machine
     }
 
     /// What is there, without changing anything.

@@ -11,6 +11,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::io::AsyncRead;
@@ -74,6 +75,10 @@ pub enum Output {
     Logged,
 }
 
+/// What remains to be done when a child and everything that came of it has gone, told how the child went. Nobody
+/// hears that it has gone before this is done.
+pub(crate) type Epilogue = Box<dyn FnOnce(Option<ExitStatus>) -> BoxFuture<'static, ()> + Send>;
+
 pub struct Spawned {
     pub process: Process,
     /// Present when the command's standard input was left to us.
@@ -91,7 +96,18 @@ pub async fn spawn(
     output: Output,
     run: &Arc<Run>,
 ) -> Result<Spawned, SpawnError> {
-    tokio::spawn(spawn_whole(command, stdin, output, Arc::clone(run))).await.expect("starting does not panic")
+    spawn_with(command, stdin, output, run, None).await
+}
+
+pub(crate) async fn spawn_with(
+    command: Command,
+    stdin: Option<Stdio>,
+    output: Output,
+    run: &Arc<Run>,
+    epilogue: Option<Epilogue>,
+) -> Result<Spawned, SpawnError> {
+    let whole = spawn_whole(command, stdin, output, Arc::clone(run), epilogue);
+    tokio::spawn(whole).await.expect("starting does not panic")
 }
 
 async fn spawn_whole(
@@ -99,6 +115,7 @@ async fn spawn_whole(
     stdin: Option<Stdio>,
     output: Output,
     run: Arc<Run>,
+    epilogue: Option<Epilogue>,
 ) -> Result<Spawned, SpawnError> {
     let program = command.as_std().get_program().to_string_lossy().into_owned();
     command
@@ -134,7 +151,7 @@ async fn spawn_whole(
     let (exited, exit) = watch::channel(None);
     let mut family = Family::new(pid, mark, run);
     family.look();
-    tokio::spawn(own(child, family, received, exited, readers));
+    tokio::spawn(own(child, family, received, exited, readers, epilogue));
     tracing::debug!(pid, program, "started");
     Ok(Spawned { process: Process { watch: Watch { pid, exit, log }, requests }, stdin, stdout })
 }
@@ -154,6 +171,7 @@ async fn own(
     mut requests: mpsc::UnboundedReceiver<Request>,
     exited: watch::Sender<Option<ExitStatus>>,
     readers: Vec<tokio::task::JoinHandle<()>>,
+    epilogue: Option<Epilogue>,
 ) {
     let pid = child.id().expect("a child that was not awaited has a pid");
     let status = loop {
@@ -179,6 +197,9 @@ async fn own(
     // What it started goes with it, however it went, and so do its files.
     family.kill().await;
     family.remove_files();
+    if let Some(epilogue) = epilogue {
+        epilogue(status.as_ref().ok().copied()).await;
+    }
     // What it printed last is worth a moment: it usually says why.
     let last_words = async {
         for reader in readers {

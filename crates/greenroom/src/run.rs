@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use greenroom_api::http::serve_http;
 use greenroom_api::mcp::serve_stdio;
-use greenroom_core::config::{BrowserConfig, Config, Driver as DriverConfig};
+use greenroom_core::config::{BrowserConfig, Config, Driver as DriverConfig, Start};
 use greenroom_engine::{DriverFactory, Engine, EngineConfig};
 use greenroom_upstream::driver::{CustomDriver, PlaywrightDriver, PlaywrightSetup};
 use greenroom_upstream::install::{Installer, Machine};
@@ -81,7 +81,10 @@ async fn install(config: &Config) -> Result<ExitCode> {
                 installed.node.display()
             );
         }
-        shown.push_str(&format!("  {:<8} {}\n", browser.browser.name(), installed.browser.display()));
+        let path = installed
+            .browser
+            .map_or_else(|| "found by Windows".to_owned(), |path| path.display().to_string());
+        shown.push_str(&format!("  {:<8} {path}\n", browser.browser.name()));
     }
     say(&shown)
 }
@@ -237,6 +240,8 @@ fn engine(config: &Config, data_dir: &Path, installer: Installer, run: &Arc<Run>
                     installer: installer.clone(),
                     output_dir: if pool.is_implicit { output } else { output.join(&pool.name).join(&id) },
                     workspace: workspace.clone(),
+                    profile_dir: data_dir.join("profiles").join(&pool.name).join(&id),
+                    warm: pool.start == Start::Eager,
                 };
                 Arc::new(PlaywrightDriver::new(*browser.clone(), upstream, setup))
             }

@@ -13,6 +13,8 @@ use crate::process::{self, Output, Spawned};
 use crate::rpc::{CallError, connect_http, connect_lines};
 use crate::run_folder::Run;
 
+const GREETING: &str = "answer `initialize`";
+
 pub struct CustomDriver {
     run: Arc<Run>,
     transport: Transport,
@@ -48,7 +50,7 @@ impl CustomDriver {
             Ok(Err(source)) => Err(LaunchError::Handshake { what, source }),
             Err(_) => {
                 let last_output = process.watch().last_output();
-                Err(LaunchError::TooSlow { what, limit: self.start_timeout, last_output })
+                Err(LaunchError::TooSlow { what, task: GREETING, limit: self.start_timeout, last_output })
             }
         }
     }
@@ -59,7 +61,12 @@ impl CustomDriver {
         match tokio::time::timeout(self.start_timeout, connecting).await {
             Ok(Ok((peer, info))) => Ok(Upstream { peer, info, behind: Behind::Remote }),
             Ok(Err(source)) => Err(LaunchError::Handshake { what, source }),
-            Err(_) => Err(LaunchError::TooSlow { what, limit: self.start_timeout, last_output: Vec::new() }),
+            Err(_) => Err(LaunchError::TooSlow {
+                what,
+                task: GREETING,
+                limit: self.start_timeout,
+                last_output: Vec::new(),
+            }),
         }
     }
 }

@@ -1,30 +1,33 @@
 //! `@playwright/mcp`, inside our host.
 
+mod options;
+mod profile;
+mod windows;
+
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use greenroom_core::config::{Browser, BrowserConfig, UpstreamConfig};
-use serde_json::{Value, json};
+use greenroom_core::config::{BrowserConfig, Profile, UpstreamConfig};
 use sha2::{Digest, Sha256};
 use tokio::process::Command;
 
 use super::{Behind, Driver, LaunchError, Overlap, Upstream};
-use crate::host::{Host, SCRIPT};
-use crate::install::{Installed, Installer};
+use crate::host::{Host, HostError, SCRIPT, Wire};
+use crate::install::{InstallError, Installed, Installer};
+use crate::process::Epilogue;
 use crate::run_folder::Run;
+use options::Places;
+use profile::ProfileLock;
+use windows::{Killer, Windows};
+
+pub use profile::{ProfileError, User};
+pub use windows::WindowsError;
 
 /// Runs code inside the upstream's own process.
 const UNSAFE_TOOL: &str = "browser_run_code_unsafe";
-
-/// Keeps Chromium from looking for the outside on its own account.
-const QUIET: [&str; 4] =
-    ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"];
-
-/// Old files are removed from the output folder beyond this.
-const OUTPUT_LIMIT_BYTES: u64 = 256 * 1024 * 1024;
 
 pub struct PlaywrightDriver {
     browser: BrowserConfig,
@@ -43,6 +46,10 @@ pub struct PlaywrightSetup {
     pub output_dir: PathBuf,
     /// What relative file names are relative to, and what files may be read from.
     pub workspace: PathBuf,
+    /// Where the profile is kept, if it is and no other place is configured.
+    pub profile_dir: PathBuf,
+    /// Whether a browser is brought up with the server, rather than by the first call.
+    pub warm: bool,
 }
 
 impl PlaywrightDriver {
@@ -57,84 +64,187 @@ impl PlaywrightDriver {
         }
     }
 
-    fn output_dir(&self) -> &Path {
-        self.browser.output_dir.as_deref().unwrap_or(&self.setup.output_dir)
+    /// Where this path leads: what is relative is so to the workspace.
+    fn absolute(&self, path: &Path) -> PathBuf {
+        self.setup.workspace.join(path)
     }
 
-    /// The host's first request: how to launch a browser, and each connection's configuration.
-    fn start_request(&self, installed: &Installed) -> Value {
-        let browser = &self.browser;
-        let kind = match browser.browser {
-            Browser::Firefox => "firefox",
-            Browser::Webkit => "webkit",
-            Browser::Chromium | Browser::Chrome | Browser::Edge => "chromium",
-        };
-        let mut options = json!({ "headless": browser.headless, "executablePath": installed.browser });
-        if browser.browser.is_chromium() {
-            let no_sandbox = browser.no_sandbox.unwrap_or_else(|| nix::unistd::geteuid().is_root());
-            options["chromiumSandbox"] = (!no_sandbox).into();
-            options["args"] = json!(QUIET);
+    fn output_dir(&self) -> PathBuf {
+        self.absolute(self.browser.output_dir.as_deref().unwrap_or(&self.setup.output_dir))
+    }
+
+    /// The folder of a profile that is kept.
+    fn profile_dir(&self) -> Option<PathBuf> {
+        match &self.browser.profile {
+            Profile::Isolated => None,
+            Profile::Kept => Some(self.absolute(&self.setup.profile_dir)),
+            Profile::At(path) => Some(self.absolute(path)),
         }
-        let mut capabilities = vec!["core"];
-        capabilities.extend(browser.caps.iter().map(String::as_str));
-        json!({
-            "launch": { "type": kind, "options": options },
-            "mcp": {
-                "capabilities": capabilities,
-                "outputDir": self.output_dir(),
-                "outputMaxSize": OUTPUT_LIMIT_BYTES,
-                // Our working directory is not the agent's: a relative path would mislead it.
-                "filePaths": "absolute",
-                "timeouts": {
-                    "action": millis(browser.timeout_action),
-                    "navigation": millis(browser.timeout_navigation),
-                    "settle": millis(browser.timeout_settle),
-                    // Greenroom decides when a browser goes.
-                    "idle": 0,
-                },
-                // Pages must not be able to add tools.
-                "webmcp": false,
+    }
+
+    /// The file that an isolated browser begins with. One that cannot be read would fail every call.
+    async fn storage_state(&self) -> Result<Option<PathBuf>, LaunchError> {
+        let Some(path) = &self.browser.storage_state else { return Ok(None) };
+        let path = self.absolute(path);
+        if self.browser.profile != Profile::Isolated {
+            tracing::warn!(path = %path.display(), "STORAGE_STATE is for isolated browsers; the profile brings its own");
+            return Ok(None);
+        }
+        match tokio::fs::read(&path).await {
+            Ok(text) => match serde_json::from_slice::<serde_json::Map<_, _>>(&text) {
+                Ok(_) => Ok(Some(path)),
+                Err(source) => Err(LaunchError::StorageState { path, source }),
             },
-        })
+            Err(source) => Err(LaunchError::File { key: "STORAGE_STATE", path, source }),
+        }
     }
 
-    fn context_options(&self) -> Value {
-        let mut options = json!({ "ignoreHTTPSErrors": self.browser.ignore_https_errors });
-        if let Some((width, height)) = self.browser.viewport {
-            options["viewport"] = json!({ "width": width, "height": height });
-        } else if !self.browser.headless {
-            // A window that a person sees decides the page's size itself.
-            options["viewport"] = Value::Null;
+    async fn init_scripts(&self) -> Result<Vec<PathBuf>, LaunchError> {
+        let mut scripts = Vec::new();
+        for path in &self.browser.init_scripts {
+            let path = self.absolute(path);
+            if let Err(source) = tokio::fs::read(&path).await {
+                return Err(LaunchError::File { key: "INIT_SCRIPT", path, source });
+            }
+            scripts.push(path);
         }
-        options
+        Ok(scripts)
     }
 
     async fn launch_host(&self) -> Result<Upstream, LaunchError> {
         let installed = self.setup.installer.ensure(&self.browser).await?;
-        let output_dir = self.output_dir();
-        tokio::fs::create_dir_all(output_dir)
-            .await
-            .map_err(|source| LaunchError::Folder { path: output_dir.to_owned(), source })?;
-        let mut command = Command::new(&installed.node);
-        command.current_dir(&self.setup.workspace).envs(self.env.iter().map(|(name, value)| (name, value)));
-        let launch = async {
-            let host =
-                Host::start(command, &installed.host_script, self.start_request(&installed), &self.setup.run)
-                    .await?;
-            let roots = vec![file_uri(&self.setup.workspace)];
-            let (context, peer) = host.open(self.context_options(), roots, self.message_limit).await?;
-            let info = peer.initialize().await?;
-            Ok::<_, LaunchError>(Upstream { peer, info, behind: Behind::Host { host, context } })
+        let side = self.side()?;
+        // From here on until the browser has gone.
+        let lock = match self.profile_dir() {
+            Some(path) => Some(profile::take(&path).await?),
+            None => None,
         };
-        match tokio::time::timeout(self.start_timeout, launch).await {
-            Ok(launched) => launched,
+        let places = self.places(&installed, &side).await?;
+        let mut command = Command::new(&installed.node);
+        command
+            .arg(side.path(&installed.host_script).await?)
+            .current_dir(&self.setup.workspace)
+            .envs(self.env.iter().map(|(name, value)| (name, value)));
+        let (mut wire, mut killer) = (Wire::Socket, None);
+        if let Side::Windows(windows) = &side {
+            command.env("WSLENV", windows.wslenv(&self.env));
+            wire = Wire::Pipes;
+            killer = Some(windows.killer());
+        }
+        let number = killer.as_ref().map(|killer| Arc::clone(&killer.pid)).unwrap_or_default();
+        let host = Host::spawn_with(command, wire, &self.setup.run, Some(farewell(lock, killer))).await?;
+        let watch = host.watch();
+        match tokio::time::timeout(self.start_timeout, self.prepare(host, &places, &number)).await {
+            Ok(prepared) => prepared,
             Err(_) => Err(LaunchError::TooSlow {
                 what: "the browser host (node)".to_owned(),
+                task: "get ready",
                 limit: self.start_timeout,
-                last_output: Vec::new(),
+                last_output: watch.last_output(),
             }),
         }
     }
+
+    fn side(&self) -> Result<Side, LaunchError> {
+        if !self.browser.wsl_windows {
+            return Ok(Side::Here);
+        }
+        let windows = Windows::beside(self.setup.installer.machine())?.ok_or(InstallError::NotWsl)?;
+        Ok(Side::Windows(windows))
+    }
+
+    /// Looks for everything that is configured, and makes the folders.
+    async fn places(&self, installed: &Installed, side: &Side) -> Result<Places, LaunchError> {
+        let output_dir = self.output_dir();
+        tokio::fs::create_dir_all(&output_dir)
+            .await
+            .map_err(|source| LaunchError::Folder { path: output_dir.clone(), source })?;
+        let mut init_scripts = Vec::new();
+        for script in self.init_scripts().await? {
+            init_scripts.push(side.path(&script).await?);
+        }
+        let executable = match side {
+            Side::Here => installed.browser.clone(),
+            // Nobody looked for one: what is not configured is found over there.
+            Side::Windows(_) => self.browser.executable_path.clone(),
+        };
+        let machine = self.setup.installer.machine();
+        Ok(Places {
+            executable: side.optional_path(executable.as_deref()).await?,
+            output_dir: side.path(&output_dir).await?,
+            profile: side.optional_path(self.profile_dir().as_deref()).await?,
+            storage_state: side.optional_path(self.storage_state().await?.as_deref()).await?,
+            init_scripts,
+            root: match side {
+                Side::Here => file_uri(&self.setup.workspace),
+                Side::Windows(windows) => windows::file_uri(&windows.path(&self.setup.workspace).await?),
+            },
+            is_root: machine.is_root && matches!(side, Side::Here),
+        })
+    }
+
+    /// From a process that runs to a connection that can be used.
+    async fn prepare(
+        &self,
+        host: Host,
+        places: &Places,
+        number: &OnceLock<u32>,
+    ) -> Result<Upstream, LaunchError> {
+        let started = host.start(options::start_request(&self.browser, places)).await?;
+        let _ = number.set(started.pid);
+        let options = options::context_options(&self.browser, places);
+        let roots = vec![places.root.clone()];
+        let (context, peer) =
+            host.open(options, roots, self.message_limit).await.map_err(|error| match error {
+                // Opening needs no browser: what fails it is what was asked for.
+                HostError::Refused(why) => LaunchError::Options(why),
+                error => error.into(),
+            })?;
+        let info = peer.initialize().await?;
+        if self.setup.warm {
+            host.warm(context).await?;
+        }
+        Ok(Upstream { peer, info, behind: Behind::Host { host, context } })
+    }
+}
+
+/// Where Node runs, and so what paths look like to it.
+enum Side {
+    Here,
+    Windows(Windows),
+}
+
+impl Side {
+    async fn path(&self, path: &Path) -> Result<String, WindowsError> {
+        match self {
+            // One that is not Unicode cannot be said in a message to Node.
+            Self::Here => Ok(path.to_string_lossy().into_owned()),
+            // A configured program may have been named as Windows does.
+            Self::Windows(_) if !path.is_absolute() => Ok(path.to_string_lossy().into_owned()),
+            Self::Windows(windows) => windows.path(path).await,
+        }
+    }
+
+    async fn optional_path(&self, path: Option<&Path>) -> Result<Option<String>, WindowsError> {
+        match path {
+            Some(path) => self.path(path).await.map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+/// When the host and its browser have gone: what is left on the other side goes too, and then the profile is given back,
+/// so that whoever waits for the end finds it free.
+fn farewell(lock: Option<ProfileLock>, killer: Option<Killer>) -> Epilogue {
+    Box::new(move |status| {
+        async move {
+            if let Some(killer) = killer {
+                killer.finish(status).await;
+            }
+            drop(lock);
+        }
+        .boxed()
+    })
 }
 
 impl Driver for PlaywrightDriver {
@@ -163,10 +273,6 @@ impl Driver for PlaywrightDriver {
     fn offers(&self, tool: &str) -> bool {
         self.allow_unsafe_code || tool != UNSAFE_TOOL
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn file_uri(path: &Path) -> String {

@@ -13,6 +13,27 @@ pub struct Machine {
     pub playwright_cache: Option<PathBuf>,
     pub is_root: bool,
     pub is_debian: bool,
+    /// The Windows beside it, where this is WSL.
+    pub windows: Option<Interop>,
+}
+
+/// What WSL shows of Windows.
+#[derive(Clone, Debug)]
+pub struct Interop {
+    /// Where drive C is mounted.
+    pub drive: PathBuf,
+    /// The names of the variables that Windows programs get to see, as `WSLENV` has them.
+    pub wslenv: String,
+}
+
+impl Interop {
+    fn of_this_machine() -> Option<Self> {
+        let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        kernel.to_lowercase().contains("microsoft").then(|| Self {
+            drive: PathBuf::from("/mnt/c"),
+            wslenv: std::env::var("WSLENV").unwrap_or_default(),
+        })
+    }
 }
 
 impl Machine {
@@ -31,6 +52,7 @@ impl Machine {
             playwright_cache: cache.or_else(home),
             is_root: nix::unistd::geteuid().is_root(),
             is_debian,
+            windows: Interop::of_this_machine(),
         }
     }
 
@@ -39,7 +61,13 @@ impl Machine {
         which::which_in(name, Some(&self.path), "/").ok()
     }
 
-    pub(super) fn command(&self, program: &Path) -> Command {
+    /// A Windows program: on the PATH, unless that is kept free of them, or in its usual place on drive C.
+    pub(crate) fn windows_program(&self, name: &str, usual_folder: &str) -> Option<PathBuf> {
+        let usual = || self.windows.as_ref().map(|windows| windows.drive.join(usual_folder).join(name));
+        self.program(name).or_else(|| usual().filter(|path| path.is_file()))
+    }
+
+    pub(crate) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.env("PATH", &self.path);
         command

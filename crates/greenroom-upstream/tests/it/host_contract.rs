@@ -2,201 +2,18 @@
 //! on the real ones. When a newer version is pinned, a test that fails here names the reliance that broke.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
 use futures::poll;
-use greenroom_core::config::{Browser, BrowserConfig, UpstreamConfig};
-use greenroom_testkit::{Site, children_of, process_alive, send_signal};
-use greenroom_upstream::driver::{AfterInterrupt, PlaywrightDriver, PlaywrightSetup};
-use greenroom_upstream::host::{ContextId, Host, HostError};
-use greenroom_upstream::install::{Installed, Installer, Machine};
+use greenroom_testkit::{children_of, process_alive, send_signal};
+use greenroom_upstream::Driver;
+use greenroom_upstream::driver::AfterInterrupt;
+use greenroom_upstream::host::HostError;
 use greenroom_upstream::rpc::{CallError, Notice, Peer};
-use greenroom_upstream::{Driver, Upstream};
 use serde_json::{Value, json};
-use tempfile::TempDir;
-use tokio::process::Command;
-use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::support::{MIB, call, chain, eventually, gone, launch, run, settings, soon};
-
-/// A small machine has room for two browsers.
-static BROWSERS: Semaphore = Semaphore::const_new(2);
-
-/// Installed once for the tests of all crates.
-fn installer() -> Installer {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it lies in the target folder");
-    Installer::new(target.join("test-data"), Machine::this(), true, |_| {})
-}
-
-/// On a machine without a browser this fetches one, which takes as long as the network does.
-async fn installed() -> Installed {
-    match installer().ensure(&browser()).await {
-        Ok(installed) => installed,
-        Err(error) => panic!("{}", chain(&error)),
-    }
-}
-
-fn browser() -> BrowserConfig {
-    BrowserConfig {
-        browser: Browser::Chromium,
-        headless: true,
-        executable_path: None,
-        no_sandbox: None,
-        viewport: None,
-        caps: Vec::new(),
-        timeout_action: Duration::from_secs(30),
-        // No navigation here ends by running into it.
-        timeout_navigation: Duration::from_secs(3600),
-        timeout_settle: Duration::ZERO,
-        ignore_https_errors: false,
-        output_dir: None,
-    }
-}
-
-/// The folders of one host, and the right to start a browser there.
-pub(crate) struct Room {
-    site: Site,
-    folder: TempDir,
-    _permit: SemaphorePermit<'static>,
-}
-
-impl Room {
-    pub(crate) async fn enter() -> Self {
-        installed().await;
-        let permit = BROWSERS.acquire().await.expect("it is never closed");
-        let folder = TempDir::new().expect("a temporary folder");
-        for name in ["workspace", "temporary"] {
-            fs::create_dir(folder.path().join(name)).expect("the folder is new");
-        }
-        Self { site: Site::start(), folder, _permit: permit }
-    }
-
-    fn workspace(&self) -> PathBuf {
-        self.folder.path().join("workspace")
-    }
-
-    fn output(&self) -> PathBuf {
-        self.folder.path().join("output")
-    }
-
-    /// A browser that is killed leaves folders behind; here they go with the room.
-    fn temporary(&self) -> String {
-        self.folder.path().join("temporary").display().to_string()
-    }
-
-    pub(crate) fn driver(&self) -> PlaywrightDriver {
-        let settings = UpstreamConfig { env: vec![("TMPDIR".to_owned(), self.temporary())], ..settings() };
-        let setup = PlaywrightSetup {
-            run: run(),
-            installer: installer(),
-            output_dir: self.output(),
-            workspace: self.workspace(),
-        };
-        PlaywrightDriver::new(browser(), &settings, setup)
-    }
-
-    async fn launch(&self) -> Upstream {
-        launch(&self.driver()).await
-    }
-
-    /// A host without the driver around it, for what the driver does not show.
-    async fn start_host(&self) -> Host {
-        let installed = installed().await;
-        let mut command = Command::new(&installed.node);
-        command.current_dir(self.workspace()).env("TMPDIR", self.temporary());
-        let options =
-            json!({ "headless": true, "executablePath": installed.browser, "chromiumSandbox": false });
-        let start = json!({
-            "launch": { "type": "chromium", "options": options },
-            "mcp": { "capabilities": ["core"], "outputDir": self.output(), "webmcp": false },
-        });
-        let run = run();
-        let starting = Host::start(command, &installed.host_script, start, &run);
-        soon("the host", starting).await.expect("the host starts")
-    }
-
-    pub(crate) async fn navigate(&self, upstream: &Upstream, path: &str) -> Said {
-        said(upstream, "browser_navigate", json!({ "url": self.site.url(path) })).await
-    }
-
-    /// A navigation that has reached the site, which will not answer it.
-    async fn navigate_for_ever(&self, upstream: &Upstream) -> greenroom_upstream::rpc::Pending {
-        let url = self.site.url("/slow?ms=3600000");
-        let before = self.site.hits("/slow");
-        let pending = upstream.call("browser_navigate", &json!({ "url": url }), None).expect("it is up");
-        eventually("the browser to ask for the slow page", || self.site.hits("/slow") > before).await;
-        pending
-    }
-}
-
-async fn open(host: &Host) -> (ContextId, Peer) {
-    let opening = host.open(json!({}), Vec::new(), 16 * MIB);
-    let (context, peer) = soon("a context", opening).await.expect("a context can be opened");
-    soon("the handshake", peer.initialize()).await.expect("the connection shakes hands");
-    (context, peer)
-}
-
-/// A tool's result as text.
-#[derive(Debug)]
-pub(crate) struct Said {
-    text: String,
-    is_error: bool,
-}
-
-impl Said {
-    fn read(result: &[u8]) -> Self {
-        let value: Value = serde_json::from_slice(result).expect("a result is JSON");
-        let text = value["content"][0]["text"].as_str().expect("it begins with text").to_owned();
-        Self { text, is_error: value["isError"] == true }
-    }
-
-    /// The text below a heading, up to the next one.
-    #[track_caller]
-    fn section(&self, heading: &str) -> &str {
-        let start = format!("### {heading}\n");
-        let Some((_, rest)) = self.text.split_once(&start) else { panic!("no {heading} in {}", self.text) };
-        rest.split("\n### ").next().unwrap_or_default()
-    }
-
-    #[track_caller]
-    fn headings(&self) -> Vec<&str> {
-        self.text.lines().filter_map(|line| line.strip_prefix("### ")).collect()
-    }
-
-    #[track_caller]
-    pub(crate) fn fine(self) -> Self {
-        assert!(!self.is_error, "{}", self.text);
-        self
-    }
-}
-
-async fn said(upstream: &Upstream, tool: &str, arguments: Value) -> Said {
-    match call(upstream, tool, arguments).await {
-        Ok(result) => Said::read(&result),
-        Err(error) => panic!("{tool} failed: {}", chain(&error)),
-    }
-}
-
-async fn peer_said(peer: &Peer, tool: &str, arguments: Value) -> Said {
-    let pending = peer.call_tool(tool, &arguments, None).expect("the connection is up");
-    Said::read(&soon(tool, pending).await.expect("it is answered"))
-}
-
-fn arguments_of(pid: u32) -> Vec<String> {
-    let text = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    text.split('\0').map(str::to_owned).collect()
-}
-
-/// The browser's main process. Debian's program is a script that has the same arguments and stands before it.
-fn browser_pid(host: u32) -> Option<u32> {
-    let is_main = |pid: &u32| {
-        let arguments = arguments_of(*pid);
-        arguments.iter().any(|argument| argument == "--remote-debugging-pipe")
-            && !arguments.iter().any(|argument| argument.starts_with("--type="))
-    };
-    children_of(host).into_iter().rfind(is_main)
-}
+use crate::room::{Room, Said, arguments_of, browser_pid, browser_program, installed, open, peer_said, said};
+use crate::support::{eventually, gone, launch, soon};
 
 /// Every page of another context or site has one of its own.
 fn renderers(host: u32) -> usize {
@@ -507,38 +324,36 @@ async fn when_node_is_killed_its_calls_end_with_the_reason_and_the_browser_goes_
 }
 
 #[tokio::test]
-async fn dropping_an_upstream_ends_node_and_the_browser() {
+async fn dropping_or_closing_an_upstream_ends_node_and_the_browser() {
     let room = Room::enter().await;
-    let upstream = room.launch().await;
-    room.navigate(&upstream, "/links").await.fine();
-    let node = upstream.pid().unwrap();
-    let family = children_of(node);
-    assert!(browser_pid(node).is_some());
-    drop(upstream);
-    gone(node).await;
-    for pid in family {
-        gone(pid).await;
+    for in_order in [false, true] {
+        let upstream = room.launch().await;
+        room.navigate(&upstream, "/links").await.fine();
+        let node = upstream.pid().unwrap();
+        let family = children_of(node);
+        assert!(browser_pid(node).is_some());
+        if in_order {
+            soon("the end of the host", upstream.close()).await;
+            assert!(!process_alive(node));
+            let ended = soon("the end", upstream.ended()).await;
+            assert_eq!(ended.reason, "the browser host (node) exited with code 0");
+        } else {
+            drop(upstream);
+            gone(node).await;
+        }
+        for pid in family {
+            gone(pid).await;
+        }
+        if in_order {
+            // A browser that was closed in order has cleared away after itself.
+            let left = fs::read_dir(room.temporary()).unwrap().flatten().map(|entry| entry.path());
+            let left: Vec<_> =
+                left.filter(|path| path.display().to_string().contains("playwright")).collect();
+            assert_eq!(left, Vec::<std::path::PathBuf>::new());
+        }
+        fs::remove_dir_all(room.temporary()).unwrap();
+        fs::create_dir(room.temporary()).unwrap();
     }
-}
-
-#[tokio::test]
-async fn closing_an_upstream_lets_node_close_the_browser_and_go_by_itself() {
-    let room = Room::enter().await;
-    let upstream = room.launch().await;
-    room.navigate(&upstream, "/links").await.fine();
-    let node = upstream.pid().unwrap();
-    let family = children_of(node);
-    assert!(browser_pid(node).is_some());
-    soon("the end of the host", upstream.close()).await;
-    assert!(!process_alive(node));
-    for pid in family {
-        gone(pid).await;
-    }
-    let ended = soon("the end", upstream.ended()).await;
-    assert_eq!(ended.reason, "the browser host (node) exited with code 0");
-    // A browser that was closed in order has cleared away after itself.
-    let left: Vec<_> = fs::read_dir(room.temporary()).unwrap().flatten().map(|entry| entry.path()).collect();
-    assert!(!left.iter().any(|path| path.display().to_string().contains("playwright")), "{left:?}");
 }
 
 #[tokio::test]
@@ -548,17 +363,13 @@ async fn a_browser_that_cannot_be_launched_fails_the_call_and_is_tried_again_by_
     // A program that fails until the real browser takes its place.
     let program = room.folder.path().join("browser");
     std::os::unix::fs::symlink("/bin/false", &program).unwrap();
-    let mut command = Command::new(&installed.node);
-    command.current_dir(room.workspace()).env("TMPDIR", room.temporary());
-    let options = json!({ "headless": true, "executablePath": program, "chromiumSandbox": false });
-    let start = json!({ "launch": { "type": "chromium", "options": options }, "mcp": {} });
-    let host = soon("the host", Host::start(command, &installed.host_script, start, &run())).await.unwrap();
+    let host = room.try_host(&installed.host_script, &program).await.unwrap();
     let (_, peer) = open(&host).await;
     let url = json!({ "url": room.site.url("/links") });
     let failed = peer_said(&peer, "browser_navigate", url.clone()).await;
     assert!(failed.is_error, "{}", failed.text);
     fs::remove_file(&program).unwrap();
-    std::os::unix::fs::symlink(&installed.browser, &program).unwrap();
+    std::os::unix::fs::symlink(browser_program().await, &program).unwrap();
     peer_said(&peer, "browser_navigate", url).await.fine();
 }
 
@@ -569,9 +380,7 @@ async fn a_host_that_cannot_load_its_packages_says_so() {
     // Elsewhere there is no `playwright` beside the script.
     let script = room.folder.path().join("host.cjs");
     fs::copy(&installed.host_script, &script).unwrap();
-    let mut command = Command::new(&installed.node);
-    command.current_dir(room.workspace());
-    let outcome = soon("the host to fail", Host::start(command, &script, json!({}), &run())).await;
+    let outcome = room.try_host(&script, Path::new("/bin/false")).await;
     let error = outcome.err().expect("there is nothing to load");
     assert!(
         matches!(&error, HostError::Refused(why) if why.contains("Cannot find module 'playwright'")),
@@ -584,8 +393,7 @@ async fn a_host_script_that_crashes_is_reported_with_what_it_printed() {
     let room = Room::enter().await;
     let script = room.folder.path().join("host.cjs");
     fs::write(&script, "throw new Error('this script is broken')").unwrap();
-    let command = Command::new(&installed().await.node);
-    let outcome = soon("the host to fail", Host::start(command, &script, json!({}), &run())).await;
+    let outcome = room.try_host(&script, Path::new("/bin/false")).await;
     let error = outcome.err().expect("the script is broken");
     let HostError::Ended(ended) = &error else { panic!("{error:?}") };
     assert_eq!(ended.reason, "the browser host (node) exited with code 1");

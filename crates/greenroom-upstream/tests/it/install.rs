@@ -2,30 +2,29 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use greenroom_core::config::{Browser, BrowserConfig};
 use greenroom_testkit::wait_until;
-use greenroom_upstream::install::{InstallError, Installed, Installer, LOCK_FILE, Machine, Step};
+use greenroom_upstream::install::{InstallError, Installed, Installer, Interop, LOCK_FILE, Machine, Step};
 use tempfile::TempDir;
 
-use crate::support::{chain, soon};
+use crate::support::{browser_config, chain, eventually, soon, write_program};
 
 /// A machine in a folder: its programs, its Playwright cache, Greenroom's data, and a log of what was run.
 struct Stage {
     folder: TempDir,
     is_root: bool,
     is_debian: bool,
+    windows: Option<Interop>,
 }
 
 impl Stage {
     /// With nothing on it.
     fn bare() -> Self {
-        let stage =
-            Self { folder: TempDir::new().expect("a temporary folder"), is_root: true, is_debian: false };
+        let folder = TempDir::new().expect("a temporary folder");
+        let stage = Self { folder, is_root: true, is_debian: false, windows: None };
         for folder in ["bin", "cache"] {
             fs::create_dir(stage.path(folder)).expect("the folder is new");
         }
@@ -81,6 +80,7 @@ impl Stage {
             playwright_cache: Some(self.path("cache")),
             is_root: self.is_root,
             is_debian: self.is_debian,
+            windows: self.windows.clone(),
         }
     }
 
@@ -90,6 +90,10 @@ impl Stage {
 
     async fn ensure(&self, browser: &BrowserConfig) -> Result<Installed, InstallError> {
         soon("the installation", self.installer().ensure(browser)).await
+    }
+
+    async fn browser(&self, browser: &BrowserConfig) -> PathBuf {
+        self.ensure(browser).await.unwrap().browser.expect("it is on this machine")
     }
 
     /// What was run so far, a line each.
@@ -109,19 +113,6 @@ impl Stage {
     }
 }
 
-/// Written by another process: were the file open for writing in this one, a child that another test starts at
-/// that moment would hold it open too, and it could not be run ("Text file busy").
-fn write_program(path: &Path, text: &str) {
-    let mut shell = Command::new("/bin/sh")
-        .args(["-c", "cat > \"$1\" && chmod 755 \"$1\"", "sh"])
-        .arg(path)
-        .stdin(Stdio::piped())
-        .spawn()
-        .expect("every system the tests run on has sh");
-    shell.stdin.take().expect("it is piped").write_all(text.as_bytes()).expect("the shell reads");
-    assert!(shell.wait().expect("it is our child").success(), "{} cannot be written", path.display());
-}
-
 /// What `npm ci` leaves behind, as far as anyone looks. The PATH has nothing but stubs on it.
 const NPM_WORKS: &str = "\
 [ -f package.json ] && [ -f package-lock.json ] || exit 9
@@ -130,20 +121,7 @@ echo 'added 3 packages'
 echo '{}' > node_modules/@playwright/mcp/package.json";
 
 fn headless() -> BrowserConfig {
-    let limit = std::time::Duration::from_secs(5);
-    BrowserConfig {
-        browser: Browser::Chromium,
-        headless: true,
-        executable_path: None,
-        no_sandbox: None,
-        viewport: None,
-        caps: Vec::new(),
-        timeout_action: limit,
-        timeout_navigation: limit,
-        timeout_settle: limit,
-        ignore_https_errors: false,
-        output_dir: None,
-    }
+    BrowserConfig { headless: true, ..browser_config() }
 }
 
 fn headed() -> BrowserConfig {
@@ -192,7 +170,7 @@ async fn two_installers_at_once_install_everything_once() {
 
     for (thread, _) in installers {
         let installed = thread.join().unwrap().unwrap();
-        assert_eq!(installed.browser, shell);
+        assert_eq!(installed.browser.as_ref(), Some(&shell));
         assert_eq!(installed.node, stage.path("bin").join("node"));
         assert!(fs::read_to_string(&installed.host_script).unwrap().contains("createConnection"));
     }
@@ -218,8 +196,8 @@ async fn what_is_installed_is_found_afterwards_without_running_anything() {
     let installer = Installer::new(stage.data(), stage.machine(), false, report);
     let second = soon("the second look", installer.ensure(&headless())).await.unwrap();
     assert_eq!(
-        (&second.node, &second.host_script, &second.browser),
-        (&first.node, &first.host_script, &shell)
+        (&second.node, &second.host_script, second.browser.as_ref()),
+        (&first.node, &first.host_script, Some(&shell))
     );
     assert_eq!(stage.runs(), runs);
     assert_eq!(*steps.lock().unwrap(), Vec::<String>::new());
@@ -269,6 +247,62 @@ async fn an_installation_that_failed_is_done_again_by_the_next_one() {
 }
 
 #[tokio::test]
+async fn those_who_want_the_same_at_once_share_one_attempt_and_its_failure() {
+    let stage = Stage::with_node();
+    stage.add_program("chromium", "");
+    let installer = stage.installer();
+    let firefox = BrowserConfig { browser: Browser::Firefox, ..headless() };
+    let all = (0..10).map(|_| installer.ensure(&firefox));
+    let outcomes = soon("all of them", futures::future::join_all(all)).await;
+    for outcome in outcomes {
+        assert!(matches!(outcome, Err(InstallError::NoBrowser { .. })), "{outcome:?}");
+    }
+    let attempts = || stage.runs().iter().filter(|run| run.ends_with("install firefox")).count();
+    assert_eq!(attempts(), 1, "{:?}", stage.runs());
+    // A failure is not kept, and is nobody's who wants something else.
+    soon("chromium", installer.ensure(&headless())).await.unwrap();
+    soon("another try", installer.ensure(&firefox)).await.unwrap_err();
+    assert_eq!(attempts(), 2, "{:?}", stage.runs());
+}
+
+#[tokio::test]
+async fn each_kind_of_browser_is_found_for_itself() {
+    let stage = Stage::with_node();
+    let shell = stage.add_program("chromium-headless-shell", "");
+    let chromium = stage.add_program("chromium", "");
+    let chrome = stage.add_program("google-chrome", "");
+    let own = stage.add_program("my-browser", "");
+    let installer = stage.installer();
+    for (config, expected) in [
+        (headless(), &shell),
+        (headed(), &chromium),
+        (BrowserConfig { browser: Browser::Chrome, ..headless() }, &chrome),
+        (with_executable(&own), &own),
+        (headless(), &shell),
+    ] {
+        let installed = soon("the installation", installer.ensure(&config)).await.unwrap();
+        assert_eq!(installed.browser.as_ref(), Some(expected));
+    }
+    assert_eq!(stage.runs_of("npm"), 1, "{:?}", stage.runs());
+}
+
+#[tokio::test]
+async fn an_attempt_that_nobody_waits_for_any_more_is_given_up() {
+    let stage = Stage::with_node();
+    stage.add_program("chromium", "");
+    stage.add_npm("exec /bin/sleep 3600");
+    let installer = stage.installer();
+    let config = headless();
+    tokio::select! {
+        outcome = installer.ensure(&config) => panic!("{outcome:?}"),
+        () = eventually("npm to be run", || stage.runs_of("npm") == 1) => {}
+    }
+    // The lock is free, or this would wait for ever.
+    stage.add_npm(NPM_WORKS);
+    soon("the next attempt", installer.ensure(&config)).await.unwrap();
+}
+
+#[tokio::test]
 async fn what_the_tools_print_is_reported_while_they_run() {
     let stage = Stage::with_node();
     stage.add_program("chromium", "");
@@ -290,9 +324,9 @@ async fn a_headless_browser_is_the_headless_shell_where_there_is_one() {
     let shell = stage.add_program("chromium-headless-shell", "");
     let chromium = stage.add_program("chromium", "");
     stage.add_program("google-chrome", "");
-    assert_eq!(stage.ensure(&headless()).await.unwrap().browser, shell);
+    assert_eq!(stage.browser(&headless()).await, shell);
     fs::remove_file(shell).unwrap();
-    assert_eq!(stage.ensure(&headless()).await.unwrap().browser, chromium);
+    assert_eq!(stage.browser(&headless()).await, chromium);
 }
 
 #[tokio::test]
@@ -301,9 +335,9 @@ async fn a_browser_with_a_window_is_never_the_headless_shell() {
     stage.add_program("chromium-headless-shell", "");
     stage.add_cached("chromium_headless_shell-1200/chrome-linux/headless_shell");
     let cached = stage.add_cached("chromium-1200/chrome-linux/chrome");
-    assert_eq!(stage.ensure(&headed()).await.unwrap().browser, cached);
+    assert_eq!(stage.browser(&headed()).await, cached);
     let chromium = stage.add_program("chromium", "");
-    assert_eq!(stage.ensure(&headed()).await.unwrap().browser, chromium);
+    assert_eq!(stage.browser(&headed()).await, chromium);
 }
 
 #[tokio::test]
@@ -316,7 +350,7 @@ async fn the_newest_build_in_playwrights_cache_is_taken() {
     // A download that was interrupted has a folder and no program in it.
     fs::create_dir_all(stage.path("cache/chromium_headless_shell-1300/chrome-linux")).unwrap();
     stage.add_cached("chromium_headless_shell-latest/chrome-linux/headless_shell");
-    assert_eq!(stage.ensure(&headless()).await.unwrap().browser, newest);
+    assert_eq!(stage.browser(&headless()).await, newest);
 }
 
 #[tokio::test]
@@ -328,7 +362,7 @@ async fn both_layouts_of_playwrights_cache_are_known() {
     ] {
         let stage = Stage::with_node();
         let cached = stage.add_cached(program);
-        assert_eq!(stage.ensure(&headless()).await.unwrap().browser, cached);
+        assert_eq!(stage.browser(&headless()).await, cached);
     }
 }
 
@@ -347,7 +381,7 @@ async fn each_kind_of_browser_is_looked_for_under_its_own_names() {
         (Browser::Webkit, webkit),
     ] {
         let config = BrowserConfig { browser, ..headless() };
-        assert_eq!(stage.ensure(&config).await.unwrap().browser, program);
+        assert_eq!(stage.browser(&config).await, program);
     }
 }
 
@@ -357,9 +391,9 @@ async fn a_configured_executable_wins_over_everything_that_could_be_found() {
     stage.add_program("chromium-headless-shell", "");
     let own = stage.path("my-browser");
     write_program(&own, "#!/bin/sh\n");
-    assert_eq!(stage.ensure(&with_executable(&own)).await.unwrap().browser, own);
+    assert_eq!(stage.browser(&with_executable(&own)).await, own);
     let named = stage.add_program("brave", "");
-    assert_eq!(stage.ensure(&with_executable("brave")).await.unwrap().browser, named);
+    assert_eq!(stage.browser(&with_executable("brave")).await, named);
 }
 
 #[tokio::test]
@@ -391,7 +425,7 @@ async fn a_missing_browser_is_fetched_with_playwright() {
     let (program, script) = playwright_works(&stage);
     stage.add_node("v20.1.0", &script);
     let installed = stage.ensure(&headless()).await.unwrap();
-    assert_eq!(installed.browser, program);
+    assert_eq!(installed.browser, Some(program));
     let cli = installed.host_script.parent().unwrap().join("node_modules/playwright/cli.js");
     let run = format!("node {} install chromium --only-shell", cli.display());
     assert!(stage.runs().contains(&run), "{:?}", stage.runs());
@@ -409,7 +443,7 @@ async fn debians_package_is_installed_where_playwright_cannot_fetch_one() {
         chromium.display()
     );
     stage.add_program("apt-get", &script);
-    assert_eq!(stage.ensure(&headed()).await.unwrap().browser, chromium);
+    assert_eq!(stage.browser(&headed()).await, chromium);
     let run = "apt-get install -y --no-install-recommends chromium".to_owned();
     assert!(stage.runs().contains(&run), "{:?}", stage.runs());
 }
@@ -544,4 +578,45 @@ async fn a_data_folder_that_cannot_be_made_is_named_with_the_cause() {
     assert!(matches!(&error, InstallError::Folder { path, .. } if path == &data), "{error:?}");
     assert!(error.to_string().contains("`--data-dir`"), "{error}");
     assert!(chain(&error).ends_with("Not a directory (os error 20)"), "{}", chain(&error));
+}
+
+// ---- for Windows -----------------------------------------------------------------------------------------------
+
+fn on_windows() -> BrowserConfig {
+    BrowserConfig { wsl_windows: true, ..headless() }
+}
+
+#[tokio::test]
+async fn for_windows_only_the_packages_are_fetched_and_no_browser_is_looked_for() {
+    let mut stage = Stage::with_node();
+    stage.is_debian = true;
+    stage.windows = Some(Interop { drive: stage.path("c"), wslenv: String::new() });
+    stage.add_program("apt-get", "exit 1");
+    stage.add_program("chromium", "");
+    let node = stage.add_program("node.exe", "exit 1");
+    let installed = stage.ensure(&on_windows()).await.unwrap();
+    assert_eq!((installed.node, installed.browser), (node.clone(), None));
+    assert!(installed.host_script.is_file());
+    assert_eq!((stage.runs_of("npm"), stage.runs_of("apt-get")), (1, 0), "{:?}", stage.runs());
+
+    // Off the PATH it is looked for where Windows puts it.
+    fs::remove_file(node).unwrap();
+    let usual = stage.path("c").join("Program Files/nodejs/node.exe");
+    fs::create_dir_all(usual.parent().unwrap()).unwrap();
+    write_program(&usual, "#!/bin/sh\n");
+    assert_eq!(stage.ensure(&on_windows()).await.unwrap().node, usual);
+}
+
+#[tokio::test]
+async fn without_a_windows_or_its_node_the_error_says_what_to_do() {
+    let mut stage = Stage::with_node();
+    let error = stage.ensure(&on_windows()).await.unwrap_err();
+    assert!(matches!(error, InstallError::NotWsl), "{error:?}");
+    assert!(error.to_string().contains("WSL_WINDOWS"), "{error}");
+    stage.windows = Some(Interop { drive: stage.path("c"), wslenv: String::new() });
+    let error = stage.ensure(&on_windows()).await.unwrap_err();
+    assert!(matches!(error, InstallError::WindowsNodeMissing), "{error:?}");
+    let shown = error.to_string();
+    assert!(shown.contains(r"C:\Program Files\nodejs") && shown.contains("winget.exe install"), "{shown}");
+    assert_eq!(stage.runs(), Vec::<String>::new());
 }

@@ -10,7 +10,7 @@ use greenroom_upstream::run_folder::{self, Run, Swept};
 use greenroom_upstream::{Driver, Instance};
 use serde_json::json;
 
-use crate::host_contract::Room;
+use crate::room::Room;
 use crate::support::{call, call_pid, eventually, fake_driver, gone, run, settings, soon};
 
 /// Quick enough for a test, and patient enough for a busy machine.

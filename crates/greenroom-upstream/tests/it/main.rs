@@ -3,11 +3,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
 
+mod browser_options;
 mod host_contract;
 mod http;
 mod install;
 mod instance;
+mod room;
 mod scripted_http;
 mod stdio;
 mod support;
 mod wire;
+mod wsl;

@@ -7,7 +7,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use greenroom_core::config::{CustomConfig, Driver as DriverConfig, Transport, UpstreamConfig};
+use greenroom_core::config::{
+    BrowserConfig, CustomConfig, Driver as DriverConfig, Transport, UpstreamConfig, load,
+};
 use greenroom_core::supervision::Supervision;
 use greenroom_testkit::{fake_upstream, process_alive};
 use greenroom_upstream::driver::CustomDriver;
@@ -86,6 +88,15 @@ pub(crate) fn settings() -> UpstreamConfig {
         supervision: Supervision::default(),
         max_message_bytes: 64 * MIB,
         allow_unsafe_code: false,
+    }
+}
+
+/// A browser as it is when nothing is configured.
+pub(crate) fn browser_config() -> BrowserConfig {
+    let config = load(Vec::new()).expect("the defaults are a configuration");
+    match &config.pools[0].instances[0].upstream.driver {
+        DriverConfig::Playwright(browser) => BrowserConfig::clone(browser),
+        DriverConfig::Custom(_) => panic!("the default driver is Playwright"),
     }
 }
 
@@ -188,4 +199,17 @@ pub(crate) fn processes_with_argument(word: &str) -> usize {
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter(|&pid| has_word(pid))
         .count()
+}
+
+/// Written by another process: were the file open for writing in this one, a child that another test starts at
+/// that moment would hold it open too, and it could not be run ("Text file busy").
+pub(crate) fn write_program(path: &std::path::Path, text: &str) {
+    let mut shell = Command::new("/bin/sh")
+        .args(["-c", "cat > \"$1\" && chmod 755 \"$1\"", "sh"])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("every system the tests run on has sh");
+    shell.stdin.take().expect("it is piped").write_all(text.as_bytes()).expect("the shell reads");
+    assert!(shell.wait().expect("it is our child").success(), "{} cannot be written", path.display());
 }
