@@ -118,6 +118,8 @@ fn shown(report: &Value) -> String {
             table.row(row(instance));
             if let Some(error) = instance["health_check"]["error"].as_str() {
                 let id = instance["id"].as_str().unwrap_or_default();
+                // What a program printed on top of it is in the JSON.
+                let error = error.lines().next().unwrap_or_default();
                 errors.push_str(&format!("  {id}: {error}\n"));
             }
         }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
 
 mod browser;
+mod browser_pools;
 mod cli;
 mod http;
 mod pass_through;

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use greenroom_testkit::{McpHttp, McpStdio, fake_upstream, wait_until};
+use greenroom_testkit::{McpHttp, McpStdio, children_of, fake_upstream, wait_until};
 
 /// A command that knows nothing of this machine's configuration.
 pub(crate) fn greenroom(data_dir: &Path) -> Command {
@@ -35,6 +35,27 @@ pub(crate) fn shared_data_dir() -> PathBuf {
     let folder = target.join("test-data");
     std::fs::create_dir_all(&folder).unwrap();
     folder
+}
+
+/// A data folder of its own, with the browser server of the shared one in it.
+pub(crate) fn data_dir() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let shared = shared_data_dir();
+    // Installed by the first test that needs it.
+    let install =
+        greenroom(folder.path()).env("GREENROOM_DATA_DIR", &shared).arg("install").output().unwrap();
+    assert!(install.status.success(), "{}", String::from_utf8_lossy(&install.stderr));
+    std::os::unix::fs::symlink(shared.join("upstream"), folder.path().join("upstream")).unwrap();
+    folder
+}
+
+/// Chromium's first process below a process.
+pub(crate) fn browser_of(greenroom: u32) -> u32 {
+    let name = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let is_browser =
+        |pid: &u32| name(pid).contains("--remote-debugging-pipe") && !name(pid).contains("--type=");
+    // Its launcher looks the same and stands above it.
+    children_of(greenroom).into_iter().rfind(is_browser).expect("a browser runs")
 }
 
 /// `greenroom mcp` with the fake upstream.

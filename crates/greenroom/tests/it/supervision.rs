@@ -7,19 +7,7 @@ use std::time::Duration;
 use greenroom_testkit::{McpStdio, Site, children_of, process_alive, send_signal, wait_until};
 use serde_json::{Value, json};
 
-use crate::rig::{Server, browser_permit, greenroom, shared_data_dir, with_fake};
-
-/// A data folder of its own, with the browser server of the shared one in it.
-fn data_dir() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let shared = shared_data_dir();
-    // Installed by the first test that needs it.
-    let install =
-        greenroom(folder.path()).env("GREENROOM_DATA_DIR", &shared).arg("install").output().unwrap();
-    assert!(install.status.success(), "{}", String::from_utf8_lossy(&install.stderr));
-    std::os::unix::fs::symlink(shared.join("upstream"), folder.path().join("upstream")).unwrap();
-    folder
-}
+use crate::rig::{Server, browser_of, browser_permit, data_dir, greenroom, shared_data_dir, with_fake};
 
 fn mcp(mut command: Command) -> McpStdio {
     command.arg("mcp");
@@ -32,15 +20,6 @@ fn navigate(client: &mut McpStdio, url: &str) -> Value {
     let result = client.call_tool("browser_navigate", json!({ "url": url }));
     assert!(result.get("isError").is_none_or(|error| error == false), "{result}");
     result
-}
-
-/// Chromium's first process below a Greenroom.
-fn browser_of(greenroom: u32) -> u32 {
-    let name = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let is_browser =
-        |pid: &u32| name(pid).contains("--remote-debugging-pipe") && !name(pid).contains("--type=");
-    // Its launcher looks the same and stands above it.
-    children_of(greenroom).into_iter().rfind(is_browser).expect("a browser runs")
 }
 
 fn runs(data_dir: &Path) -> Vec<String> {
