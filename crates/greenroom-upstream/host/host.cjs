@@ -139,12 +139,14 @@ class Seat {
    * @param {number} id
    * @param {any} options Playwright's options for a new context
    * @param {string | undefined} profile the folder that the context's browser keeps its data in; none is isolated
+   * @param {any} mcp what this connection's configuration has different from the others'
    */
-  constructor(host, id, options, profile) {
+  constructor(host, id, options, profile, mcp) {
     this._host = host;
     this._id = id;
     this._options = options;
     this._profile = profile;
+    this._mcp = mcp;
     /** @type {any} the open browser context, if there is one */
     this._context = undefined;
     /** @type {Promise<any> | undefined} one that is being made */
@@ -169,7 +171,8 @@ class Seat {
   }
 
   async connect() {
-    this._server = await this._host.createConnection(this._host.mcpConfig, () => this._newContext());
+    const config = { ...this._host.mcpConfig, ...this._mcp };
+    this._server = await this._host.createConnection(config, () => this._newContext());
     await this._server.connect(this.transport);
   }
 
@@ -350,12 +353,14 @@ class Host {
         return this._start(request);
       case 'open': {
         const { options, profile } = this._contextOptions(request.options);
-        const seat = new Seat(this, context, options, profile);
+        const seat = new Seat(this, context, options, profile, request.mcp);
         await seat.connect();
         this._seats.set(context, seat);
         return null;
       }
       case 'warm':
+        if (context === 0)
+          return this.browser().then(() => null);
         return this._seat(context).warm();
       case 'stop_loading':
         return this._seat(context).stopLoading();

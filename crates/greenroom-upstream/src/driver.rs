@@ -16,6 +16,8 @@ use crate::process::{Process, SpawnError};
 use crate::rpc::{CallError, Ended, Notice, Peer, Pending, Progress, ServerInfo};
 
 pub use custom::CustomDriver;
+use playwright::shared::SharedContext;
+pub use playwright::shared::{SeatOptions, SharedHost};
 pub use playwright::{PlaywrightDriver, PlaywrightSetup, ProfileError, User, WindowsError};
 
 /// How long a browser may take to be told that a call is not wanted any more. One that hangs never answers.
@@ -28,6 +30,12 @@ pub trait Driver: Send + Sync + 'static {
 
     /// Starts a server and shakes hands with it.
     fn launch(&self) -> BoxFuture<'_, Result<Upstream, LaunchError>>;
+
+    /// Starts a process whose browser many connections can share, each in an isolated context of its own. `None` where
+    /// this kind of server cannot do that.
+    fn launch_shared(&self) -> Option<BoxFuture<'_, Result<SharedHost, LaunchError>>> {
+        None
+    }
 
     /// Whether calls may run beside one another on one upstream. A page has one state: there they take turns.
     fn overlap(&self) -> Overlap;
@@ -135,9 +143,25 @@ pub struct Upstream {
 
 /// What stands behind the connection, and so what can be done beside MCP.
 enum Behind {
-    Host { host: Host, context: ContextId },
+    Host {
+        host: Host,
+        context: ContextId,
+    },
+    /// One context of a host that others use too.
+    Shared(SharedContext),
     Process(Process),
     Remote,
+}
+
+impl Behind {
+    /// The host and the context in it.
+    fn context(&self) -> Option<(&Host, ContextId)> {
+        match self {
+            Self::Host { host, context } => Some((host, *context)),
+            Self::Shared(shared) => Some((shared.host(), shared.context())),
+            Self::Process(_) | Self::Remote => None,
+        }
+    }
 }
 
 impl Upstream {
@@ -148,6 +172,7 @@ impl Upstream {
     pub fn pid(&self) -> Option<u32> {
         match &self.behind {
             Behind::Host { host, .. } => Some(host.pid()),
+            Behind::Shared(shared) => Some(shared.host().pid()),
             Behind::Process(process) => Some(process.pid()),
             Behind::Remote => None,
         }
@@ -183,6 +208,8 @@ impl Upstream {
     pub async fn check(&self) -> Result<(), String> {
         match &self.behind {
             Behind::Host { host, .. } => host.look(),
+            // Its host is looked after by whoever launched it.
+            Behind::Shared(_) => {}
             Behind::Process(process) => process.look(),
             Behind::Remote => {}
         }
@@ -194,7 +221,7 @@ impl Upstream {
             }
         };
         ping.await.map_err(|error: CallError| error.to_string())?;
-        if let Behind::Host { host, .. } = &self.behind {
+        if let Some((host, _)) = self.behind.context() {
             host.probe().await.map_err(|error| error.to_string())?;
         }
         Ok(())
@@ -203,17 +230,17 @@ impl Upstream {
     /// Nobody waits for this call any more: stops what can be stopped without harm. Says whether an answer is
     /// still to be expected, in which case the browser is busy until it has come.
     pub async fn interrupt(&self, call: u64) -> AfterInterrupt {
-        match &self.behind {
-            Behind::Host { host, context } => {
+        match self.behind.context() {
+            Some((host, context)) => {
                 // MCP's own cancellation would leave the page in the middle of things (and get no answer).
-                match tokio::time::timeout(INTERRUPT_LIMIT, host.stop_loading(*context)).await {
+                match tokio::time::timeout(INTERRUPT_LIMIT, host.stop_loading(context)).await {
                     Ok(Ok(())) => {}
                     Ok(Err(error)) => tracing::debug!(%error, "loading could not be stopped"),
                     Err(_) => tracing::debug!("the browser does not answer, so loading was not stopped"),
                 }
                 AfterInterrupt::Answers
             }
-            Behind::Process(_) | Behind::Remote => {
+            None => {
                 self.peer.cancel(call, "the caller cancelled the request");
                 AfterInterrupt::Silent
             }
@@ -222,8 +249,8 @@ impl Upstream {
 
     /// A call did not end in time: makes the browser usable again, at the price of its pages.
     pub async fn reset(&self) {
-        if let Behind::Host { host, context } = &self.behind
-            && let Err(error) = host.reset(*context).await
+        if let Some((host, context)) = self.behind.context()
+            && let Err(error) = host.reset(context).await
         {
             tracing::warn!(%error, "the browser context could not be closed");
         }
@@ -238,6 +265,7 @@ impl Upstream {
     pub async fn close(&self) {
         match &self.behind {
             Behind::Host { host, .. } => host.exit().await,
+            Behind::Shared(shared) => shared.close().await,
             Behind::Process(process) => {
                 process.look_well().await;
                 self.peer.close();

@@ -155,9 +155,12 @@ impl Host {
     }
 
     /// Opens a context with an MCP connection of its own. The browser itself is launched by its first call.
+    ///
+    /// `mcp` replaces parts of the configuration that all connections have.
     pub async fn open(
         &self,
         options: Value,
+        mcp: Value,
         roots: Vec<String>,
         message_limit: usize,
     ) -> Result<(ContextId, Peer), HostError> {
@@ -168,8 +171,41 @@ impl Host {
             State::Running { contexts, .. } => contexts.insert(id, peer.clone()),
             State::Ended(ended) => return Err(ended.clone().into()),
         };
-        self.request(id, "open", json!({ "options": options })).await?;
+        if let Err(error) = self.request(id, "open", json!({ "options": options, "mcp": mcp })).await {
+            self.shared.forget(id);
+            return Err(error);
+        }
         Ok((ContextId(id), peer))
+    }
+
+    /// Has the browser that isolated contexts share launched now.
+    pub async fn warm_up(&self) -> Result<(), HostError> {
+        self.request(0, "warm", json!({})).await.map(drop)
+    }
+
+    /// Closes a context without waiting for it, if it is not closed yet.
+    pub(crate) fn let_go(&self, context: ContextId) {
+        if let Some(peer) = self.shared.forget(context.0) {
+            self.shared.send(context.0, &json!({ "id": 0, "op": "close" }));
+            peer.end(Ended::because("the browser context was closed"));
+        }
+    }
+
+    /// Closes a context and its connection. Returns when the browser has let go of it.
+    pub async fn close(&self, context: ContextId) {
+        let _ = self.request(context.0, "close", json!({})).await;
+        if let Some(peer) = self.shared.forget(context.0) {
+            peer.end(Ended::because("the browser context was closed"));
+        }
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(&*self.shared.state(), State::Ended(_))
+    }
+
+    /// Why it is over, once it is.
+    pub(crate) async fn ended(&self) -> Ended {
+        self.process.watch().obituary("the browser host (node)").await
     }
 
     /// Has the browser of a context launched now rather than by its first call.
@@ -280,6 +316,13 @@ impl Shared {
         }
     }
 
+    fn forget(&self, context: u32) -> Option<Peer> {
+        match &mut *self.state() {
+            State::Running { contexts, .. } => contexts.remove(&context),
+            State::Ended(_) => None,
+        }
+    }
+
     fn peer(&self, context: u32) -> Option<Peer> {
         match &*self.state() {
             State::Running { contexts, .. } => contexts.get(&context).cloned(),
@@ -316,11 +359,7 @@ impl Outgoing for Tunnel {
     fn close(&self) {
         let Some(shared) = self.shared.upgrade() else { return };
         shared.send(self.context, &json!({ "id": 0, "op": "close" }));
-        let peer = match &mut *shared.state() {
-            State::Running { contexts, .. } => contexts.remove(&self.context),
-            State::Ended(_) => None,
-        };
-        if let Some(peer) = peer {
+        if let Some(peer) = shared.forget(self.context) {
             peer.end(Ended::because("the browser context was closed"));
         }
     }

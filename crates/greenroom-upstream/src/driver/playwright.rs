@@ -2,15 +2,17 @@
 
 mod options;
 mod profile;
+pub(super) mod shared;
 mod windows;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use greenroom_core::config::{BrowserConfig, Profile, UpstreamConfig};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::process::Command;
 
@@ -21,6 +23,7 @@ use crate::process::Epilogue;
 use crate::run_folder::Run;
 use options::Places;
 use profile::ProfileLock;
+use shared::SharedHost;
 use windows::{Killer, Windows};
 
 pub use profile::{ProfileError, User};
@@ -111,14 +114,34 @@ impl PlaywrightDriver {
         Ok(scripts)
     }
 
+    /// A host with one connection.
     async fn launch_host(&self) -> Result<Upstream, LaunchError> {
-        let installed = self.setup.installer.ensure(&self.browser).await?;
-        let side = self.side()?;
         // From here on until the browser has gone.
         let lock = match self.profile_dir() {
             Some(path) => Some(profile::take(&path).await?),
             None => None,
         };
+        self.within_limit(lock, async |host, _, places| self.connect(host, &places).await).await
+    }
+
+    /// A host without a connection, for as many as will come.
+    async fn launch_shared_host(&self) -> Result<SharedHost, LaunchError> {
+        self.within_limit(None, async |host, side, places| {
+            host.warm_up().await?;
+            let (browser, message_limit) = (self.browser.clone(), self.message_limit);
+            Ok(SharedHost::new(host, browser, side, places, message_limit, self.start_timeout))
+        })
+        .await
+    }
+
+    /// Starts a host and prepares it, in the time that there is for both.
+    async fn within_limit<T>(
+        &self,
+        lock: Option<ProfileLock>,
+        prepare: impl AsyncFnOnce(Host, Side, Places) -> Result<T, LaunchError>,
+    ) -> Result<T, LaunchError> {
+        let installed = self.setup.installer.ensure(&self.browser).await?;
+        let side = self.side()?;
         let places = self.places(&installed, &side).await?;
         let mut command = Command::new(&installed.node);
         command
@@ -134,7 +157,12 @@ impl PlaywrightDriver {
         let number = killer.as_ref().map(|killer| Arc::clone(&killer.pid)).unwrap_or_default();
         let host = Host::spawn_with(command, wire, &self.setup.run, Some(farewell(lock, killer))).await?;
         let watch = host.watch();
-        match tokio::time::timeout(self.start_timeout, self.prepare(host, &places, &number)).await {
+        let prepared = async {
+            let started = host.start(options::start_request(&self.browser, &places)).await?;
+            let _ = number.set(started.pid);
+            prepare(host, side, places).await
+        };
+        match tokio::time::timeout(self.start_timeout, prepared).await {
             Ok(prepared) => prepared,
             Err(_) => Err(LaunchError::TooSlow {
                 what: "the browser host (node)".to_owned(),
@@ -183,28 +211,25 @@ impl PlaywrightDriver {
         })
     }
 
-    /// From a process that runs to a connection that can be used.
-    async fn prepare(
-        &self,
-        host: Host,
-        places: &Places,
-        number: &OnceLock<u32>,
-    ) -> Result<Upstream, LaunchError> {
-        let started = host.start(options::start_request(&self.browser, places)).await?;
-        let _ = number.set(started.pid);
+    /// From a host that runs to a connection that can be used.
+    async fn connect(&self, host: Host, places: &Places) -> Result<Upstream, LaunchError> {
         let options = options::context_options(&self.browser, places);
         let roots = vec![places.root.clone()];
         let (context, peer) =
-            host.open(options, roots, self.message_limit).await.map_err(|error| match error {
-                // Opening needs no browser: what fails it is what was asked for.
-                HostError::Refused(why) => LaunchError::Options(why),
-                error => error.into(),
-            })?;
+            host.open(options, json!({}), roots, self.message_limit).await.map_err(refused_options)?;
         let info = peer.initialize().await?;
         if self.setup.warm {
             host.warm(context).await?;
         }
         Ok(Upstream { peer, info, behind: Behind::Host { host, context } })
+    }
+}
+
+/// Opening needs no browser: what fails it is what was asked for.
+fn refused_options(error: HostError) -> LaunchError {
+    match error {
+        HostError::Refused(why) => LaunchError::Options(why),
+        error => error.into(),
     }
 }
 
@@ -254,6 +279,10 @@ impl Driver for PlaywrightDriver {
 
     fn launch(&self) -> BoxFuture<'_, Result<Upstream, LaunchError>> {
         self.launch_host().boxed()
+    }
+
+    fn launch_shared(&self) -> Option<BoxFuture<'_, Result<SharedHost, LaunchError>>> {
+        Some(self.launch_shared_host().boxed())
     }
 
     fn overlap(&self) -> Overlap {

@@ -162,7 +162,7 @@ async fn the_probe_reaches_a_browser_with_a_profile() {
     let room = Room::enter().await;
     let host = room.start_host().await;
     let options = json!({ "userDataDir": room.profile() });
-    let (_, peer) = soon("a context", host.open(options, Vec::new(), 16 * MIB)).await.unwrap();
+    let (_, peer) = soon("a context", host.open(options, json!({}), Vec::new(), 16 * MIB)).await.unwrap();
     soon("the handshake", peer.initialize()).await.unwrap();
     assert!(!soon("the probe", host.probe()).await.unwrap());
     peer_said(&peer, "browser_navigate", json!({ "url": room.site.url("/links") })).await.fine();

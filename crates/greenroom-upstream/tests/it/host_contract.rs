@@ -175,7 +175,7 @@ async fn an_answer_over_the_limit_fails_its_own_call_and_the_tunnel_lives_on() {
     let room = Room::enter().await;
     let host = room.start_host().await;
     let limit = 64 * 1024;
-    let (_, narrow) = soon("a context", host.open(json!({}), Vec::new(), limit)).await.unwrap();
+    let (_, narrow) = soon("a context", host.open(json!({}), json!({}), Vec::new(), limit)).await.unwrap();
     soon("the handshake", narrow.initialize()).await.unwrap();
     let url = |path: &str| json!({ "url": room.site.url(path) });
     peer_said(&narrow, "browser_navigate", url("/big-text?kb=1000")).await.fine();

@@ -159,7 +159,7 @@ impl Room {
 }
 
 pub(crate) async fn open(host: &Host) -> (ContextId, Peer) {
-    let opening = host.open(json!({}), Vec::new(), 16 * MIB);
+    let opening = host.open(json!({}), json!({}), Vec::new(), 16 * MIB);
     let (context, peer) = soon("a context", opening).await.expect("a context can be opened");
     soon("the handshake", peer.initialize()).await.expect("the connection shakes hands");
     (context, peer)
