@@ -43,10 +43,19 @@ pub struct Target {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    #[error("Invalid pool name in browser_pool: there is no pool `{name}`. The pools are: {}.", valid.join(", "))]
-    UnknownPool { name: String, valid: Vec<String> },
+    #[error("Invalid pool name in browser_pool: {0}")]
+    InvalidPool(UnknownPool),
+    #[error(transparent)]
+    UnknownPool(#[from] UnknownPool),
     #[error("`{parameter}` has to be a text.")]
     NotText { parameter: &'static str },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no pool `{name}`. The pools are: {}.", valid.join(", "))]
+pub struct UnknownPool {
+    pub name: String,
+    pub valid: Vec<String>,
 }
 
 /// Decides where a call runs. `pools` are the names that there are, the default first.
@@ -62,7 +71,7 @@ pub fn resolve<'a>(
             let found = pools.clone().find(|pool| *pool == name);
             if found.is_none() {
                 let valid = pools.map(str::to_owned).collect();
-                return Err(AddressError::UnknownPool { name, valid });
+                return Err(AddressError::InvalidPool(UnknownPool { name, valid }));
             }
             found
         }

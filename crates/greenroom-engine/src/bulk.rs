@@ -1,6 +1,7 @@
 //! `browser_execute_bulk`: a script of calls on one browser.
 
 use bytes::Bytes;
+use greenroom_core::target::Parameters;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
@@ -8,6 +9,7 @@ use crate::call::CallFailure;
 use crate::own::{BulkArguments, OwnTool};
 use crate::pool::Waiting;
 use crate::running::{Held, Running, ask};
+use crate::tools::Kind;
 
 /// How many calls one script may have.
 const MOST_COMMANDS: usize = 1000;
@@ -15,7 +17,7 @@ const MOST_COMMANDS: usize = 1000;
 /// Reads a script and finds what can be found wrong with it before anything runs.
 pub(crate) fn read(
     arguments: Map<String, Value>,
-    is_own: impl Fn(&str) -> bool,
+    kind: impl Fn(&str) -> Option<Kind>,
 ) -> Result<BulkArguments, CallFailure> {
     let tool = OwnTool::ExecuteBulk;
     let bulk: BulkArguments = tool.read(arguments)?;
@@ -30,14 +32,22 @@ pub(crate) fn read(
         ));
     }
     for (index, command) in bulk.commands.iter().enumerate() {
-        if is_own(&command.tool) {
+        let kind = kind(&command.tool);
+        if matches!(kind, Some(Kind::Own(_))) {
             return wrong(format!(
                 "`{}` cannot be called from within a script (commands[{index}])",
                 command.tool
             ));
         }
-        let address = ["browser_pool", "browser_instance", "sessionId"];
-        if let Some(name) = address.iter().find(|name| command.args.contains_key(**name)) {
+        // Under the names that they have beside this tool's own.
+        let ours = match kind {
+            Some(Kind::Proxied(Some(parameters))) => parameters,
+            Some(Kind::Proxied(None)) => continue,
+            _ => Parameters::default(),
+        };
+        if let Some(name) =
+            [&ours.pool, &ours.instance].into_iter().find(|name| command.args.contains_key(*name))
+        {
             return wrong(format!(
                 "`{name}` stands beside `commands` and not in commands[{index}].args: the whole script runs on one browser"
             ));
@@ -73,6 +83,7 @@ impl Running {
         for index in 0..total {
             if self.engine.stopping.is_cancelled() {
                 script.take(index, Err(CallFailure::ShuttingDown));
+                script.stopped_at = Some(index);
                 break;
             }
             let command = &mut script.bulk.commands[index];

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use greenroom_core::target::AddressError;
+use greenroom_core::target::{AddressError, UnknownPool};
 use greenroom_upstream::instance::Unavailable;
 use greenroom_upstream::rpc::{CallError, Progress};
 use serde_json::{Map, Value};
@@ -47,6 +47,8 @@ pub enum CallFailure {
     BadArguments { tool: &'static str, problem: String },
     #[error(transparent)]
     Address(#[from] AddressError),
+    #[error("Invalid pool name: {0}")]
+    UnknownPool(#[from] UnknownPool),
     #[error("Instance not found in pool '{pool}': `{name}`. Its instances are: {valid}.")]
     UnknownInstance { name: String, pool: String, valid: String },
     #[error("The call was cancelled.")]
@@ -64,8 +66,8 @@ pub enum CallFailure {
     )]
     NoLease { what: String, waited: Duration, limit: &'static str, waiting: usize, situation: String },
     #[error(
-        "Pool '{pool}' has {waiting} calls waiting already, which is as many as may wait (MAX_QUEUE), so this one was not \
-         started. Try again later, or use another pool."
+        "The queue of pool '{pool}' is full: calls waiting: {waiting}, which is as many as may (MAX_QUEUE), so this one was \
+         not started. Try again later, or use another pool."
     )]
     QueueFull { pool: String, waiting: usize },
     #[error(

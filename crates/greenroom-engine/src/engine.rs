@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use greenroom_core::config::{Addressing, Driver as DriverConfig, Mistakes, PoolConfig};
-use greenroom_core::target::{Address, AddressError, Parameters, resolve};
+use greenroom_core::target::{Address, Parameters, UnknownPool, resolve};
 use greenroom_upstream::instance::Unavailable;
 use serde_json::{Map, Value, json};
 use tokio::sync::{oneshot, watch};
@@ -116,7 +116,7 @@ impl Engine {
     }
 
     /// How the pools are: all of them, or one.
-    pub fn status(&self, pool: Option<&str>) -> Result<StatusReport, AddressError> {
+    pub fn status(&self, pool: Option<&str>) -> Result<StatusReport, UnknownPool> {
         let pools = match pool {
             Some(name) => std::slice::from_ref(self.pool(name)?),
             None => self.0.pools.as_slice(),
@@ -145,16 +145,17 @@ impl Engine {
     }
 
     /// Grows or shrinks a pool to so many instances.
-    pub fn scale(&self, pool: &str, count: usize) -> Result<Result<Scaled, Mistakes>, AddressError> {
+    pub fn scale(&self, pool: &str, count: usize) -> Result<Result<Scaled, Mistakes>, UnknownPool> {
         Ok(self.pool(pool)?.scale(count))
     }
 
-    fn pool(&self, name: &str) -> Result<&Arc<Pool>, AddressError> {
+    fn pool(&self, name: &str) -> Result<&Arc<Pool>, UnknownPool> {
         let pools = &self.0.pools;
-        pools.iter().find(|pool| pool.name() == name).ok_or_else(|| AddressError::UnknownPool {
+        let unknown = || UnknownPool {
             name: name.to_owned(),
             valid: pools.iter().map(|pool| pool.name().to_owned()).collect(),
-        })
+        };
+        pools.iter().find(|pool| pool.name() == name).ok_or_else(unknown)
     }
 
     /// Takes a place in line for a call that has arrived and will be made in a moment. `argument` finds an argument
@@ -269,8 +270,7 @@ impl Shared {
         }
         match kind {
             Some(Kind::Own(OwnTool::ExecuteBulk)) => {
-                let is_own = |name: &str| matches!(self.books.kind(name), Some(Kind::Own(_)));
-                let bulk = bulk::read(std::mem::take(arguments), is_own)?;
+                let bulk = bulk::read(std::mem::take(arguments), |tool| self.books.kind(tool))?;
                 Ok(Prepared::Bulk(waiting?, bulk))
             }
             _ => Ok(Prepared::Call(waiting?)),

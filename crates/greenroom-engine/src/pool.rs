@@ -238,7 +238,9 @@ impl Pool {
 
     /// An instance by its number or alias: one instance, whatever it is called.
     pub(crate) fn find(&self, name: &str) -> Result<Arc<Seat>, CallFailure> {
-        self.state().find(name).ok_or_else(|| self.unknown(name))
+        // The lock is free again before the names are listed.
+        let found = self.state().find(name);
+        found.ok_or_else(|| self.unknown(name))
     }
 
     fn unknown(&self, name: &str) -> CallFailure {

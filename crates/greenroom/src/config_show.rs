@@ -31,9 +31,9 @@ fn pool_tables(config: &Config, pool: &PoolConfig) -> String {
         Start::Eager => "eager",
         Start::Lazy => "lazy",
     };
-    let mut out = format!("POOL {}{default}: {} instances, started {start}", pool.name, pool.instances.len());
+    let mut out = format!("POOL {}{default}: instances: {}, start: {start}", pool.name, pool.instances.len());
     if !pool.description.is_empty() {
-        out.push_str(&format!(". {}", pool.description));
+        out.push_str(&format!(" ({})", pool.description));
     }
     out.push('\n');
     let mut table = Table::new(["INSTANCE", "BROWSER", "HEADLESS", "TIMEOUT", "SOURCE"]);

@@ -69,7 +69,8 @@ pub(crate) fn scale(http: &HttpConfig, pool: &str, instances: u32) -> Result<Exi
         let ids: Vec<_> = answer[name].as_array().into_iter().flatten().map(ToString::to_string).collect();
         if ids.is_empty() { String::new() } else { format!("; {name}: {}", ids.join(", ")) }
     };
-    let shown = format!("{pool} has {instances} instances now{}{}\n", list("added"), list("draining"));
+    let noun = if instances == 1 { "instance" } else { "instances" };
+    let shown = format!("{pool} has {instances} {noun} now{}{}\n", list("added"), list("draining"));
     written(std::io::stdout().write_all(shown.as_bytes()))
 }
 
@@ -105,7 +106,7 @@ fn shown(report: &Value) -> String {
             out.push_str(&format!(": {}", text("description")));
         }
         out.push_str(&format!(
-            "\n  {} of {} healthy, {} in use, {} free, {} calls waiting\n",
+            "\n  {} of {} healthy, {} in use, {} free, calls waiting: {}\n",
             number("healthy_instances"),
             number("total_instances"),
             number("leased_instances"),
@@ -182,7 +183,7 @@ mod tests {
         }] });
         assert_eq!(
             super::shown(&report),
-            "MAIN (default): General use\n  1 of 2 healthy, 1 in use, 0 free, 3 calls waiting\n  \
+            "MAIN (default): General use\n  1 of 2 healthy, 1 in use, 0 free, calls waiting: 3\n  \
              ID  ALIAS  STATUS   BROWSER              PID    IN USE        LAST CHECK\n  \
              0   -      healthy  chromium (headless)  12345  1 min 1 s     2026-01-02T10:15:31.456Z ok\n  \
              1   debug  failed   firefox (headed)     -      -             2026-01-02T10:15:31.456Z no answer\n  \

@@ -5,7 +5,7 @@ use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use greenroom_core::target::AddressError;
+use greenroom_core::target::UnknownPool;
 use greenroom_engine::{CallFailure, Engine, StatusReport};
 use serde::Deserialize;
 use serde_json::json;
@@ -24,10 +24,10 @@ pub(super) async fn one(State(engine): State<Engine>, Path(pool): Path<String>) 
 }
 
 /// The report of `browser_pool_status`, and how many calls wait in each pool.
-fn shown(report: Result<StatusReport, AddressError>) -> Response {
+fn shown(report: Result<StatusReport, UnknownPool>) -> Response {
     let report = match report {
         Ok(report) => report,
-        Err(unknown) => return not_found(&unknown.to_string()),
+        Err(unknown) => return not_found(&format!("Invalid pool name: {unknown}")),
     };
     let mut shown = serde_json::to_value(&report).expect("a report is plain JSON");
     for (pool, shown) in report.pools.iter().zip(shown["pools"].as_array_mut().into_iter().flatten()) {
@@ -55,7 +55,7 @@ pub(super) async fn restart_all(State(engine): State<Engine>, Path(pool): Path<S
             let body = json!({ "pool": pool, "instances": instances, "status": "restarting" });
             (StatusCode::ACCEPTED, Json(body)).into_response()
         }
-        Err(failure @ CallFailure::Address(_)) => not_found(&failure.to_string()),
+        Err(failure @ CallFailure::UnknownPool(_)) => not_found(&failure.to_string()),
         Err(failure) => error(StatusCode::INTERNAL_SERVER_ERROR, "failed", &failure.to_string()),
     }
 }
@@ -76,7 +76,7 @@ pub(super) async fn scale(State(engine): State<Engine>, Path(pool): Path<String>
     match engine.scale(&pool, wanted) {
         Ok(Ok(scaled)) => (StatusCode::ACCEPTED, Json(scaled)).into_response(),
         Ok(Err(mistakes)) => error(StatusCode::CONFLICT, "misconfigured", &mistakes.to_string()),
-        Err(unknown) => not_found(&unknown.to_string()),
+        Err(unknown) => not_found(&format!("Invalid pool name: {unknown}")),
     }
 }
 

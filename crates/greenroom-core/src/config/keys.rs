@@ -45,8 +45,8 @@ impl Level {
 pub enum Trust {
     /// Any source.
     Anyone,
-    /// Not a file that merely lies in the working directory: the key names a program, a script or another
-    /// process's environment, and a cloned repository must not run code.
+    /// Not a file that merely lies in the working directory: the key names a program, a script or another process's
+    /// environment, takes a guard away, or sends what agents do elsewhere. A cloned repository must not.
     Operator,
 }
 
@@ -137,12 +137,13 @@ pub static KEYS: &[Key] = &[
         "Address that `serve` listens on. Only loopback addresses are accepted for now.",
     ),
     server("HTTP_PORT", Kind::Port, Some("34501"), "Port that `serve` listens on; 0 takes any free one."),
-    server(
+    // The server that is run lies in it.
+    operator(server(
         "DATA_DIR",
         Kind::Path,
         None,
         "Folder for everything Greenroom keeps. Not set: `$XDG_DATA_HOME/greenroom`, else `~/.local/share/greenroom`.",
-    ),
+    )),
     server(
         "PUBLIC_URL",
         Kind::Url,
@@ -232,7 +233,8 @@ pub static KEYS: &[Key] = &[
         "LEASE_TIMEOUT",
         Kind::Millis,
         Some("60000"),
-        "How long a call may wait for a browser before it is refused. 0 = as long as CALL_TIMEOUT allows.",
+        "How long a call may wait for a browser before it is refused. 0 = as long as CALL_TIMEOUT allows, which is also the \
+         default where no pool is configured.",
     ),
     pool(
         "MAX_QUEUE",
@@ -290,13 +292,13 @@ pub static KEYS: &[Key] = &[
         None,
         "The browser's program. Not set: one that is found on this machine, else one that is installed.",
     )),
-    browser(
+    operator(browser(
         "NO_SANDBOX",
         Kind::Bool,
         None,
         "Turn Chromium's own sandbox off. Not set: off only when running as root, since Chromium refuses to start \
          with it there.",
-    ),
+    )),
     browser(
         "VIEWPORT_SIZE",
         Kind::Size,
@@ -332,13 +334,13 @@ pub static KEYS: &[Key] = &[
         "Keep cookies, storage and the rest in memory only. `false`: in a profile of the instance's own, which stays. \
          Where no pool is configured the default is `true`.",
     ),
-    browser(
+    operator(browser(
         "USER_DATA_DIR",
         Kind::Path,
         None,
         "Where profiles are kept. Set for an instance it is that instance's profile; set for a pool, each instance has \
          a folder of its own under it, and set globally each pool has. Not set: `profiles/POOL/ID` in the data folder.",
-    ),
+    )),
     browser(
         "STORAGE_STATE",
         Kind::Path,
@@ -366,18 +368,18 @@ pub static KEYS: &[Key] = &[
         None,
         "Origins that pages may not ask for, written like ALLOWED_ORIGINS; they win over it.",
     ),
-    browser(
+    operator(browser(
         "PROXY_SERVER",
         Kind::Proxy,
         None,
         "Proxy for everything the browser asks for, such as `http://proxy:3128` or `socks5://proxy:1080`.",
-    ),
-    browser(
+    )),
+    operator(browser(
         "PROXY_BYPASS",
         Kind::Text,
         None,
         "Hosts that are asked directly, separated by commas. Needs PROXY_SERVER.",
-    ),
+    )),
     browser(
         "IMAGE_RESPONSES",
         Kind::Choice(&["allow", "omit", "only"]),
@@ -450,10 +452,10 @@ pub static KEYS: &[Key] = &[
         Some("64"),
         "Largest message accepted from an upstream, in MiB. A larger one fails its call.",
     ),
-    browser(
+    operator(browser(
         "ALLOW_UNSAFE_CODE",
         Kind::Bool,
         Some("false"),
         "Offer `browser_run_code_unsafe`, which runs code inside the upstream's own process.",
-    ),
+    )),
 ];

@@ -66,6 +66,7 @@ fn example_1_global_defaults_with_a_single_pool() {
     ")]);
     let [pool] = config.pools.as_slice() else { panic!("one pool") };
     assert!(pool.is_default && !pool.is_implicit);
+    assert_eq!(pool.lease_timeout, Some(Duration::from_secs(60)));
     assert_eq!(pool.start, Start::Eager);
     assert_eq!(summary(pool), [(Browser::Chromium, true, 30000); 3]);
     assert!(pool.instances.iter().all(|instance| browser(instance).profile == Profile::Kept));
@@ -293,10 +294,7 @@ fn without_pools_there_is_one_that_takes_the_global_keys() {
     let config = loaded(vec![env("PW_MCP_PROXY_BROWSER=chrome\nPW_MCP_PROXY_MAX_QUEUE=3")]);
     let [pool] = config.pools.as_slice() else { panic!("one pool") };
     assert_eq!((pool.name.as_str(), pool.is_default, pool.is_implicit), ("DEFAULT", true, true));
-    assert_eq!(
-        (pool.start, pool.max_queue, pool.lease_timeout),
-        (Start::Lazy, 3, Some(Duration::from_secs(60)))
-    );
+    assert_eq!((pool.start, pool.max_queue, pool.lease_timeout), (Start::Lazy, 3, None));
     assert_eq!(browser(&pool.instances[0]).browser, Browser::Chrome);
     assert_eq!(browser(&pool.instances[0]).profile, Profile::Isolated);
 }

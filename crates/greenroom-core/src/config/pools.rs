@@ -158,7 +158,10 @@ fn pool(
         is_default: is_implicit || read.bool("IS_DEFAULT"),
         is_implicit,
         start,
-        lease_timeout: read.optional_duration("LEASE_TIMEOUT"),
+        // Nobody has asked for a pool, so nobody expects to be turned away by one: the first start may take its time.
+        lease_timeout: (!is_implicit || read.is_written("LEASE_TIMEOUT"))
+            .then(|| read.optional_duration("LEASE_TIMEOUT"))
+            .flatten(),
         max_queue: usize::try_from(read.number("MAX_QUEUE")).unwrap_or(usize::MAX),
         call_timeout: read.optional_duration("CALL_TIMEOUT"),
         tools: ToolFilter { only: read.list("TOOLS"), hidden: read.list("HIDE_TOOLS").unwrap_or_default() },

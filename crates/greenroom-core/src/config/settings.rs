@@ -255,7 +255,8 @@ fn check(entry: &Entry, source: &Source) -> Result<Value, Mistake> {
         return Err(Mistake::new(
             here,
             format!(
-                "{} decides what runs on this machine, and a file that merely lies in the working directory may not",
+                "{} decides what runs on this machine or what guards it, and a file that merely lies in the working \
+                 directory may not",
                 key.name
             ),
             "Set it in the environment, in your own configuration folder, or in a file given with `--config`.",

@@ -163,7 +163,7 @@ fn example_4_says_what_is_missing_where_there_is_no_windows() {
     ];
     let shown = greenroom(folder.path()).envs(variables).args(["config", "show"]).output().unwrap();
     let shown = String::from_utf8(shown.stdout).unwrap();
-    assert!(shown.contains("POOL WINDOWS (default): 2 instances"), "{shown}");
+    assert!(shown.contains("POOL WINDOWS (default): instances: 2"), "{shown}");
     if !std::fs::read_to_string("/proc/version").unwrap_or_default().to_lowercase().contains("microsoft") {
         let serve = greenroom(folder.path()).envs(variables).args(["serve", "--port", "0"]).output().unwrap();
         let message = String::from_utf8_lossy(&serve.stderr);
