@@ -29,7 +29,7 @@ pub use model::{
     Addressing, Browser, BrowserConfig, Config, CustomConfig, Driver, HttpConfig, ImageResponses, LogFormat,
     Profile, Transport, UpstreamConfig,
 };
-pub use pools::{InstanceConfig, PoolConfig, Start, ToolFilter};
+pub use pools::{InstanceConfig, Isolation, PoolConfig, SessionConfig, Start, ToolFilter};
 pub use reference::reference_markdown;
 pub use settings::{Layer, Raw, Scope, Setting, Settings, Source, View};
 pub use value::Value;

@@ -46,6 +46,18 @@ pub trait Driver: Send + Sync + 'static {
 
     /// Whether a tool is shown to agents at all.
     fn offers(&self, tool: &str) -> bool;
+
+    /// The page that a result speaks of, where this kind of server says that.
+    fn page(&self, _result: &[u8]) -> Option<Page> {
+        None
+    }
+}
+
+/// Where a browser is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    pub url: String,
+    pub title: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

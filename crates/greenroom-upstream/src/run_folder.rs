@@ -95,6 +95,11 @@ impl Run {
         Ok(Self { id, folder, record: Mutex::new(record), guard, children: AtomicU64::new(0), _lock: lock })
     }
 
+    /// Names this run among all of a data folder.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -195,6 +200,11 @@ pub fn sweep(data_dir: &Path) -> Swept {
         }
     }
     swept
+}
+
+/// Whether a run is still there: one that was killed is until it is swept.
+pub fn is_there(data_dir: &Path, id: &str) -> bool {
+    data_dir.join("run").join(id).is_dir()
 }
 
 /// What a sweep would clean up, for `greenroom doctor`.

@@ -178,10 +178,30 @@ pub static KEYS: &[Key] = &[
     ),
     server(
         "ADDRESSING",
-        Kind::Choice(&["auto", "pool"]),
+        Kind::Choice(&["auto", "session", "pool"]),
         Some("auto"),
-        "Which parameters are added to the tools. `auto`: those that can mean something, so `browser_pool` and \
-         `browser_instance` once a pool is configured. `pool`: these two, always.",
+        "Which parameters are added to the tools. `auto`: those that can mean something, so `sessionId`, and \
+         `browser_pool` and `browser_instance` once a pool is configured. `session`: only `sessionId`, and every call has to \
+         give it. `pool`: only the other two.",
+    ),
+    server(
+        "IMPLICIT_SESSION",
+        Kind::Choice(&["none", "connection"]),
+        Some("none"),
+        "What a call without `sessionId` gets where sessions are the rule. `none`: the session `default`. `connection`: a \
+         session of its MCP connection's own, so that each agent process has a browser without asking.",
+    ),
+    server(
+        "MAX_SESSIONS_PER_CALLER",
+        Kind::Count { min: 0, max: 100_000 },
+        Some("0"),
+        "How many sessions one caller may have at once. 0 = any number.",
+    ),
+    server(
+        "SESSION_FILES_GRACE",
+        Kind::Millis,
+        Some("3600000"),
+        "How long the files of a session stay on disk after it has ended.",
     ),
     server(
         "DRAIN_TIMEOUT",
@@ -241,6 +261,37 @@ pub static KEYS: &[Key] = &[
         Kind::Count { min: 1, max: 1_000_000 },
         Some("100"),
         "How many calls may wait at once; further ones are refused at once.",
+    ),
+    pool(
+        "SESSION_ISOLATION",
+        Kind::Choice(&["context", "process"]),
+        None,
+        "Where sessions live. `context`: an isolated browser context each, in browsers that several share. `process`: a \
+         server process and browser each. Not set: `context` where the driver can, else `process`.",
+    ),
+    pool(
+        "SESSIONS_PER_HOST",
+        Kind::Count { min: 1, max: 1000 },
+        Some("24"),
+        "How many sessions share one browser before another is started.",
+    ),
+    pool(
+        "WARM_SESSIONS",
+        Kind::Count { min: 0, max: 100 },
+        Some("1"),
+        "How many sessions are kept ready in advance, from the first session on, so that a new one need not wait.",
+    ),
+    pool(
+        "MAX_SESSIONS",
+        Kind::Count { min: 0, max: 100_000 },
+        Some("0"),
+        "How many sessions the pool may have at once. 0 = any number.",
+    ),
+    pool(
+        "SESSION_IDLE_TIMEOUT",
+        Kind::Millis,
+        Some("300000"),
+        "How long a session may be without a call before it ends. 0 = for ever.",
     ),
     pool(
         "TOOLS",

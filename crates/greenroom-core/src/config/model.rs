@@ -19,6 +19,11 @@ pub struct Config {
     pub log_format: LogFormat,
     pub addressing: Addressing,
     pub drain_timeout: Duration,
+    /// Calls without a session get one that belongs to their connection.
+    pub session_per_connection: bool,
+    /// `None`: any number.
+    pub max_sessions_per_caller: Option<usize>,
+    pub session_files_grace: Duration,
     /// At least one; the default pool first.
     pub pools: Vec<PoolConfig>,
     /// Every value with its source, for `config show`.
@@ -29,6 +34,7 @@ pub struct Config {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Addressing {
     Auto,
+    Session,
     Pool,
 }
 
@@ -200,12 +206,29 @@ impl Config {
         };
         let addressing = match read.text("ADDRESSING").as_str() {
             "pool" => Addressing::Pool,
+            "session" => Addressing::Session,
             _ => Addressing::Auto,
         };
         let (data_dir, log) = (read.path("DATA_DIR"), read.text("LOG"));
         let drain_timeout = read.duration("DRAIN_TIMEOUT");
+        let session_per_connection = read.text("IMPLICIT_SESSION") == "connection";
+        let max_sessions_per_caller =
+            usize::try_from(read.number("MAX_SESSIONS_PER_CALLER")).ok().filter(|most| *most > 0);
+        let session_files_grace = read.duration("SESSION_FILES_GRACE");
         let pools = pools::build(&settings, mistakes);
-        Self { http, data_dir, log, log_format, addressing, drain_timeout, pools, settings }
+        Self {
+            http,
+            data_dir,
+            log,
+            log_format,
+            addressing,
+            drain_timeout,
+            session_per_connection,
+            max_sessions_per_caller,
+            session_files_grace,
+            pools,
+            settings,
+        }
     }
 }
 

@@ -26,6 +26,7 @@ pub struct PoolConfig {
     /// `None`: a call may take as long as it takes. Instances may differ.
     pub call_timeout: Option<Duration>,
     pub tools: ToolFilter,
+    pub sessions: SessionConfig,
     pub instances: Vec<InstanceConfig>,
     settings: Arc<Settings>,
 }
@@ -35,6 +36,27 @@ pub struct InstanceConfig {
     pub id: u32,
     pub alias: Option<String>,
     pub upstream: UpstreamConfig,
+}
+
+/// How sessions of a pool live. They use its configuration, but none of its instances.
+#[derive(Clone, Debug)]
+pub struct SessionConfig {
+    /// `None`: what the driver can do best.
+    pub isolation: Option<Isolation>,
+    pub per_host: usize,
+    pub warm: usize,
+    /// `None`: any number.
+    pub max: Option<usize>,
+    /// `None`: for ever.
+    pub idle: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// One browser context in a process that several share.
+    Context,
+    /// A process of its own.
+    Process,
 }
 
 /// When the browsers of a pool are started.
@@ -162,12 +184,26 @@ fn pool(
         lease_timeout: (!is_implicit || read.is_written("LEASE_TIMEOUT"))
             .then(|| read.optional_duration("LEASE_TIMEOUT"))
             .flatten(),
-        max_queue: usize::try_from(read.number("MAX_QUEUE")).unwrap_or(usize::MAX),
+        max_queue: size(read.number("MAX_QUEUE")),
         call_timeout: read.optional_duration("CALL_TIMEOUT"),
         tools: ToolFilter { only: read.list("TOOLS"), hidden: read.list("HIDE_TOOLS").unwrap_or_default() },
+        sessions: SessionConfig {
+            isolation: read.optional_text("SESSION_ISOLATION").map(|word| match word.as_str() {
+                "process" => Isolation::Process,
+                _ => Isolation::Context,
+            }),
+            per_host: size(read.number("SESSIONS_PER_HOST")),
+            warm: size(read.number("WARM_SESSIONS")),
+            max: Some(size(read.number("MAX_SESSIONS"))).filter(|most| *most > 0),
+            idle: read.optional_duration("SESSION_IDLE_TIMEOUT"),
+        },
         instances,
         settings: Arc::clone(settings),
     }
+}
+
+fn size(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 fn check_aliases(pool: &str, instances: &[InstanceConfig], mistakes: &mut Vec<Mistake>) {

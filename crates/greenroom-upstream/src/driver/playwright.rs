@@ -2,6 +2,7 @@
 
 mod options;
 mod profile;
+mod results;
 pub(super) mod shared;
 mod windows;
 
@@ -16,7 +17,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::process::Command;
 
-use super::{Behind, Driver, LaunchError, Overlap, Upstream};
+use super::{Behind, Driver, LaunchError, Overlap, Page, Upstream};
 use crate::host::{Host, HostError, SCRIPT, Wire};
 use crate::install::{InstallError, Installed, Installer};
 use crate::process::Epilogue;
@@ -127,7 +128,6 @@ impl PlaywrightDriver {
     /// A host without a connection, for as many as will come.
     async fn launch_shared_host(&self) -> Result<SharedHost, LaunchError> {
         self.within_limit(None, async |host, side, places| {
-            host.warm_up().await?;
             let (browser, message_limit) = (self.browser.clone(), self.message_limit);
             Ok(SharedHost::new(host, browser, side, places, message_limit, self.start_timeout))
         })
@@ -301,6 +301,10 @@ impl Driver for PlaywrightDriver {
 
     fn offers(&self, tool: &str) -> bool {
         self.allow_unsafe_code || tool != UNSAFE_TOOL
+    }
+
+    fn page(&self, result: &[u8]) -> Option<Page> {
+        results::page(result)
     }
 }
 

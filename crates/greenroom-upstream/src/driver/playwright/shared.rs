@@ -108,6 +108,26 @@ impl SharedHost {
         })
     }
 
+    /// Has the browser launched now rather than by the first call.
+    pub async fn warm_up(&self) -> Result<(), LaunchError> {
+        match timeout(self.0.open_limit, self.0.host.warm_up()).await {
+            Ok(outcome) => Ok(outcome?),
+            Err(_) => Err(LaunchError::TooSlow {
+                what: "the browser".to_owned(),
+                task: "start",
+                limit: self.0.open_limit,
+                last_output: self.0.host.watch().last_output(),
+            }),
+        }
+    }
+
+    /// Has the page of a connection made now, so that its first call finds it there.
+    pub async fn prime(&self, upstream: &Upstream) {
+        if let Ok(pending) = upstream.call("browser_snapshot", &json!({}), None) {
+            let _ = timeout(self.0.open_limit, pending).await;
+        }
+    }
+
     pub fn pid(&self) -> u32 {
         self.0.host.pid()
     }

@@ -1,0 +1,382 @@
+//! Where sessions live: shared hosts with many contexts, or a process for each.
+//!
+//! ```text
+//!   fleet ──► host ──► seat (a session's)
+//!         │        └─► seat (warm: nobody's yet)
+//!         └─► host ──► …
+//! ```
+//!
+//! A new session sits down on a warm seat, else on the emptiest host, else on a new one. Hosts that are empty go, and so
+//! does everything when there has been no session for a while.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use greenroom_core::config::{Isolation, PoolConfig};
+use greenroom_core::supervision::{Health, HealthTally, Supervision};
+use greenroom_upstream::driver::{SeatOptions, SharedHost};
+use greenroom_upstream::{Driver, LaunchError, Upstream};
+use serde_json::Value;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::task::TaskTracker;
+
+use crate::session_files::SessionFolders;
+use crate::tools::ToolBook;
+
+/// A host of this age takes no new sessions, and goes with its last.
+const OLD: Duration = Duration::from_secs(3600);
+
+/// How long a fleet without sessions keeps its browsers.
+const LINGER: Duration = Duration::from_secs(120);
+
+/// What a session asks for beyond what its pool is configured for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Wishes {
+    pub viewport: Option<(u32, u32)>,
+    pub user_agent: Option<String>,
+    pub device: Option<String>,
+    pub storage_state: Option<Value>,
+}
+
+pub(crate) struct Fleet {
+    config: PoolConfig,
+    supervision: Supervision,
+    pub(crate) driver: Arc<dyn Driver>,
+    pub(crate) book: Arc<ToolBook>,
+    pub(crate) isolation: Isolation,
+    folders: Arc<SessionFolders>,
+    /// Folders that sessions may read from beside their own.
+    readable: Vec<PathBuf>,
+    state: Mutex<State>,
+    /// One host after another is launched: whoever waits may find room on the one before.
+    launching: tokio::sync::Mutex<()>,
+    tasks: TaskTracker,
+}
+
+struct State {
+    hosts: Vec<Arc<Slot>>,
+    warm: Vec<SessionSeat>,
+    warming: usize,
+    /// Since when nobody has a session.
+    empty_since: Option<Instant>,
+    is_closed: bool,
+}
+
+struct Slot {
+    host: SharedHost,
+    seats: AtomicUsize,
+    born: Instant,
+    is_retired: AtomicBool,
+}
+
+/// One seat of a host is taken.
+struct Occupied(Arc<Slot>);
+
+impl Occupied {
+    fn new(slot: &Arc<Slot>) -> Self {
+        slot.seats.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(slot))
+    }
+}
+
+impl Drop for Occupied {
+    fn drop(&mut self) {
+        self.0.seats.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A browser of a session's own. Dropping it ends the browser; [`close`](Self::close) does so in order.
+pub(crate) struct SessionSeat {
+    pub(crate) upstream: Arc<Upstream>,
+    pub(crate) folder: PathBuf,
+    pub(crate) isolation: Isolation,
+    behind: Behind,
+    folders: Arc<SessionFolders>,
+}
+
+enum Behind {
+    Shared(Occupied),
+    OwnHost(SharedHost),
+    OwnProcess,
+}
+
+impl SessionSeat {
+    pub(crate) async fn close(&self) {
+        match &self.behind {
+            Behind::OwnHost(host) => host.exit().await,
+            Behind::Shared(_) | Behind::OwnProcess => self.upstream.close().await,
+        }
+    }
+}
+
+impl Drop for SessionSeat {
+    fn drop(&mut self) {
+        self.folders.end(std::mem::take(&mut self.folder));
+    }
+}
+
+impl Fleet {
+    pub(crate) fn new(
+        config: PoolConfig,
+        supervision: Supervision,
+        driver: Arc<dyn Driver>,
+        book: Arc<ToolBook>,
+        folders: Arc<SessionFolders>,
+        readable: Vec<PathBuf>,
+    ) -> Arc<Self> {
+        let can_share = driver.launch_shared().is_some();
+        let isolation = match config.sessions.isolation {
+            Some(Isolation::Context) | None if can_share => Isolation::Context,
+            _ => Isolation::Process,
+        };
+        let state = State { hosts: Vec::new(), warm: Vec::new(), warming: 0, empty_since: None, is_closed: false };
+        Arc::new(Self {
+            config,
+            supervision,
+            driver,
+            book,
+            isolation,
+            folders,
+            readable,
+            state: Mutex::new(state),
+            launching: tokio::sync::Mutex::default(),
+            tasks: TaskTracker::new(),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A seat for a session.
+    pub(crate) async fn take(self: &Arc<Self>, wishes: &Wishes) -> Result<SessionSeat, LaunchError> {
+        let warm = if *wishes == Wishes::default() { self.take_warm() } else { None };
+        let seat = match warm {
+            Some(seat) => seat,
+            None => self.open(wishes).await?,
+        };
+        if !self.book.is_known() {
+            self.book.fetch(&seat.upstream).await;
+        }
+        self.refill();
+        Ok(seat)
+    }
+
+    fn take_warm(&self) -> Option<SessionSeat> {
+        let mut state = self.state();
+        // One whose host has just gone is no seat any more.
+        let mut taken = None;
+        while let (None, Some(seat)) = (&taken, state.warm.pop()) {
+            taken = Some(seat).filter(|seat| !seat.upstream.has_ended());
+        }
+        taken
+    }
+
+    async fn open(self: &Arc<Self>, wishes: &Wishes) -> Result<SessionSeat, LaunchError> {
+        let folder = self.folders.mint();
+        let folder = folder.map_err(|source| LaunchError::Folder { path: PathBuf::from("sessions"), source })?;
+        let options = SeatOptions {
+            folder: folder.clone(),
+            readable: self.readable.clone(),
+            viewport: wishes.viewport,
+            user_agent: wishes.user_agent.clone(),
+            device: wishes.device.clone(),
+            storage_state: wishes.storage_state.clone(),
+        };
+        let opened = async {
+            match self.isolation {
+                Isolation::Context => {
+                    let occupied = self.place().await?;
+                    let host = &occupied.0.host;
+                    let (upstream, ()) = futures::try_join!(host.open(&options), host.warm_up())?;
+                    Ok((upstream, Behind::Shared(occupied)))
+                }
+                Isolation::Process => match self.driver.launch_shared() {
+                    Some(launch) => {
+                        let host = launch.await?;
+                        let (upstream, ()) = futures::try_join!(host.open(&options), host.warm_up())?;
+                        Ok((upstream, Behind::OwnHost(host)))
+                    }
+                    None => Ok((self.driver.launch().await?, Behind::OwnProcess)),
+                },
+            }
+        };
+        match opened.await {
+            Ok((upstream, behind)) => Ok(SessionSeat {
+                upstream: Arc::new(upstream),
+                folder,
+                isolation: self.isolation,
+                behind,
+                folders: Arc::clone(&self.folders),
+            }),
+            Err(error) => {
+                self.folders.end(folder);
+                Err(error)
+            }
+        }
+    }
+
+    /// Room on a host: the emptiest, else a new one.
+    async fn place(self: &Arc<Self>) -> Result<Occupied, LaunchError> {
+        if let Some(occupied) = self.emptiest() {
+            return Ok(occupied);
+        }
+        let _one_at_a_time = self.launching.lock().await;
+        if let Some(occupied) = self.emptiest() {
+            return Ok(occupied);
+        }
+        let launch = self.driver.launch_shared().expect("only drivers that can share have hosts");
+        let host = launch.await?;
+        let slot = Arc::new(Slot {
+            host,
+            seats: AtomicUsize::new(0),
+            born: Instant::now(),
+            is_retired: AtomicBool::new(false),
+        });
+        let occupied = Occupied::new(&slot);
+        tracing::info!(pool = self.config.name, pid = slot.host.pid(), "a host for sessions is up");
+        self.state().hosts.push(Arc::clone(&slot));
+        self.tasks.spawn(tend(Arc::downgrade(self), slot, self.supervision));
+        Ok(occupied)
+    }
+
+    fn emptiest(&self) -> Option<Occupied> {
+        let state = self.state();
+        let has_room = |slot: &&Arc<Slot>| {
+            !slot.is_retired.load(Ordering::Relaxed)
+                && !slot.host.has_ended()
+                && slot.born.elapsed() < OLD
+                && slot.seats.load(Ordering::Relaxed) < self.config.sessions.per_host
+        };
+        // Under the lock, so that no two take the last seat.
+        let slot = state.hosts.iter().filter(has_room).min_by_key(|slot| slot.seats.load(Ordering::Relaxed));
+        slot.map(Occupied::new)
+    }
+
+    /// Makes warm seats until there are as many as wanted.
+    fn refill(self: &Arc<Self>) {
+        if self.isolation != Isolation::Context {
+            return;
+        }
+        let missing = {
+            let mut state = self.state();
+            if state.is_closed {
+                return;
+            }
+            let missing = self.config.sessions.warm.saturating_sub(state.warm.len() + state.warming);
+            state.warming += missing;
+            missing
+        };
+        for _ in 0..missing {
+            let fleet = Arc::clone(self);
+            self.tasks.spawn(async move {
+                let seat = fleet.open(&Wishes::default()).await;
+                if let Ok(seat) = &seat
+                    && let Behind::Shared(occupied) = &seat.behind
+                {
+                    occupied.0.host.prime(&seat.upstream).await;
+                }
+                let mut state = fleet.state();
+                state.warming -= 1;
+                match seat {
+                    Ok(seat) if !state.is_closed => state.warm.push(seat),
+                    Ok(seat) => {
+                        drop(state);
+                        seat.close().await;
+                    }
+                    Err(error) => tracing::warn!(%error, "no session could be made in advance"),
+                }
+            });
+        }
+    }
+
+    /// Lets go of what is not needed. Called from time to time, with the number of sessions that there are.
+    pub(crate) fn sweep(self: &Arc<Self>, sessions: usize) {
+        let (hosts, warm) = {
+            let mut state = self.state();
+            state.empty_since = match (sessions, state.empty_since) {
+                (0, None) => Some(Instant::now()),
+                (0, since) => since,
+                _ => None,
+            };
+            let is_idle = state.empty_since.is_some_and(|since| since.elapsed() >= LINGER);
+            let is_old = |seat: &SessionSeat| match &seat.behind {
+                Behind::Shared(occupied) => occupied.0.born.elapsed() >= OLD,
+                _ => false,
+            };
+            let (warm, stay): (Vec<_>, Vec<_>) =
+                std::mem::take(&mut state.warm).into_iter().partition(|seat| is_idle || is_old(seat));
+            state.warm = stay;
+            let hosts: Vec<_> = state.hosts.iter().filter(|slot| slot.seats.load(Ordering::Relaxed) == 0).cloned().collect();
+            // The last one stays for whoever comes next, unless nobody has come for long.
+            let hosts = if hosts.len() == state.hosts.len() && !is_idle { hosts[1.min(hosts.len())..].to_vec() } else { hosts };
+            for slot in &hosts {
+                slot.is_retired.store(true, Ordering::Relaxed);
+            }
+            (hosts, warm)
+        };
+        for seat in warm {
+            self.tasks.spawn(async move { seat.close().await });
+        }
+        for slot in hosts {
+            self.tasks.spawn(async move { slot.host.exit().await });
+        }
+    }
+
+    /// Ends every host. Sessions are closed before.
+    pub(crate) async fn stop(&self) {
+        let (hosts, warm) = {
+            let mut state = self.state();
+            state.is_closed = true;
+            (std::mem::take(&mut state.hosts), std::mem::take(&mut state.warm))
+        };
+        drop(warm);
+        futures::future::join_all(hosts.iter().map(|slot| slot.host.exit())).await;
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+/// Looks after a host until it is gone or ill.
+async fn tend(fleet: Weak<Fleet>, slot: Arc<Slot>, supervision: Supervision) {
+    let mut tally = HealthTally::new(&supervision);
+    let ended = slot.host.ended();
+    tokio::pin!(ended);
+    let why = loop {
+        tokio::select! {
+            ended = &mut ended => break ended.to_string(),
+            () = sleep(supervision.check_interval) => {}
+        }
+        let check = timeout(supervision.check_timeout, slot.host.check()).await;
+        let error = match check {
+            Ok(Ok(())) => {
+                tally.answered();
+                continue;
+            }
+            Ok(Err(error)) => error,
+            Err(_) => format!("no answer within {} ms", supervision.check_timeout.as_millis()),
+        };
+        tracing::warn!(error, pid = slot.host.pid(), "a host for sessions missed a health check");
+        if tally.missed() == Health::Ill {
+            slot.is_retired.store(true, Ordering::Relaxed);
+            slot.host.exit().await;
+        }
+    };
+    if let Some(fleet) = fleet.upgrade() {
+        let mut state = fleet.state();
+        state.hosts.retain(|known| !Arc::ptr_eq(known, &slot));
+        let (gone, stay) =
+            std::mem::take(&mut state.warm).into_iter().partition(|seat| seat.upstream.has_ended());
+        state.warm = stay;
+        drop(state);
+        let gone: Vec<SessionSeat> = gone;
+        drop(gone);
+    }
+    if slot.is_retired.load(Ordering::Relaxed) {
+        tracing::debug!(why, "a host for sessions has gone");
+    } else {
+        tracing::warn!(why, "a host for sessions was lost, and its sessions with it");
+    }
+}

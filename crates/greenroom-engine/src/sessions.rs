@@ -1,0 +1,438 @@
+//! Sessions: a browser of its own for every agent, under a name that the agent chose.
+//!
+//! A session is made by the first call that names it. Its calls run one after another, in the order of arrival; whoever
+//! has the turn makes the browser if there is none, so that a hundred first calls make one. It ends when it is closed or
+//! has had no call for its idle time, and what was lost is said once, by the next call of that name.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Waker};
+use std::time::{Duration, SystemTime};
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, MaybeDone, maybe_done};
+use greenroom_core::config::Isolation;
+use greenroom_core::target::SessionName;
+use greenroom_upstream::driver::Page;
+use serde::Serialize;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+use crate::call::CallFailure;
+use crate::fleet::{Fleet, SessionSeat, Wishes};
+use crate::session_files::{self, SessionFile};
+use crate::status::timestamp;
+
+/// How many names of sessions that ended are remembered.
+const REMEMBERED: usize = 10_000;
+
+/// Whoever makes calls. On stdio, and on HTTP as long as there are no users, the local user.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Caller(Arc<str>);
+
+impl Caller {
+    pub fn local() -> Self {
+        Self(Arc::from("local"))
+    }
+}
+
+/// What a session is found by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SessionKey {
+    pub(crate) caller: Caller,
+    pub(crate) name: SessionName,
+}
+
+/// All sessions of one pool each.
+pub(crate) struct Sessions {
+    fleets: Vec<Arc<Fleet>>,
+    most_per_caller: Option<usize>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    sessions: HashMap<SessionKey, Arc<Session>>,
+    /// How sessions that are gone have ended, oldest first.
+    ended: Vec<(SessionKey, String)>,
+    is_closed: bool,
+}
+
+pub(crate) struct Session {
+    pub(crate) key: SessionKey,
+    pub(crate) fleet: Arc<Fleet>,
+    wishes: Wishes,
+    idle: Option<Duration>,
+    /// One permit: tokio's semaphore serves in order of arrival.
+    turns: Arc<Semaphore>,
+    life: Mutex<Life>,
+}
+
+struct Life {
+    seat: Option<Arc<SessionSeat>>,
+    /// What the next reply has to say.
+    notice: Option<String>,
+    /// Asked for by name, so that it stays also before its first call.
+    is_asked_for: bool,
+    closed: Option<String>,
+    created: SystemTime,
+    used: (Instant, SystemTime),
+    calls: u64,
+    /// Calls that run or wait.
+    visits: usize,
+    page: Page,
+}
+
+/// What `session_list` shows.
+#[derive(Clone, Debug, Serialize)]
+pub struct SessionReport {
+    pub id: String,
+    pub pool: String,
+    pub seat: &'static str,
+    pub state: &'static str,
+    pub url: Option<String>,
+    pub title: Option<String>,
+    pub created: String,
+    pub last_used: String,
+    pub calls: u64,
+    pub idle_left_ms: Option<u64>,
+}
+
+impl Session {
+    fn life(&self) -> MutexGuard<'_, Life> {
+        self.life.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn pool(&self) -> &str {
+        self.fleet.pool_name()
+    }
+
+    /// The browser, made now if there is none, and what has to be said about it. Only for who has the turn.
+    pub(crate) async fn seat(&self) -> Result<(Arc<SessionSeat>, Option<String>), CallFailure> {
+        let seat = {
+            let mut life = self.life();
+            if let Some(reason) = &life.closed {
+                return Err(CallFailure::SessionClosed { name: self.key.name.to_string(), reason: reason.clone() });
+            }
+            match life.seat.clone().filter(|seat| !seat.upstream.has_ended()) {
+                Some(seat) => return Ok((seat, life.notice.take())),
+                None => life.seat.take(),
+            }
+        };
+        if let Some(lost) = seat {
+            let why = lost.upstream.ended().await;
+            tracing::warn!(session = %self.key.name, %why, "a session has lost its browser");
+            self.life().notice =
+                Some(format!("The browser of session `{}` was lost ({why}).", self.key.name));
+            lost.close().await;
+        }
+        let seat = Arc::new(self.fleet.take(&self.wishes).await.map_err(CallFailure::NoSeat)?);
+        let mut life = self.life();
+        if let Some(reason) = &life.closed {
+            // Closed while its browser was made.
+            return Err(CallFailure::SessionClosed { name: self.key.name.to_string(), reason: reason.clone() });
+        }
+        life.seat = Some(Arc::clone(&seat));
+        life.page = Page::default();
+        let notice = life.notice.take();
+        Ok((seat, notice.map(|text| format!("{text} This is a fresh one: nothing is open in it."))))
+    }
+
+    /// A call has been answered with this page in sight.
+    pub(crate) fn note(&self, page: Option<Page>) {
+        let mut life = self.life();
+        life.calls += 1;
+        if let Some(page) = page {
+            life.page = page;
+        }
+    }
+
+    /// What is left of the idle time; `None` when it has none or is in use.
+    fn idle_left(&self, life: &Life) -> Option<Duration> {
+        (life.visits == 0).then(|| self.idle.map(|idle| idle.saturating_sub(life.used.0.elapsed()))).flatten()
+    }
+
+    fn report(&self) -> SessionReport {
+        let life = self.life();
+        let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        let state = match (&life.seat, life.visits) {
+            (Some(seat), _) if seat.upstream.has_ended() => "lost",
+            (None, 0) => "new",
+            (None, _) => "starting",
+            (Some(_), 0) => "idle",
+            (Some(_), _) => "busy",
+        };
+        SessionReport {
+            id: self.key.name.to_string(),
+            pool: self.pool().to_owned(),
+            seat: match self.fleet.isolation {
+                Isolation::Context => "context",
+                Isolation::Process => "process",
+            },
+            state,
+            url: text(&life.page.url),
+            title: text(&life.page.title),
+            created: timestamp(life.created),
+            last_used: timestamp(life.used.1),
+            calls: life.calls,
+            idle_left_ms: self.idle_left(&life).map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX)),
+        }
+    }
+}
+
+/// A call is at a session, running or waiting. As long as it is, the session is in use.
+pub(crate) struct Visit {
+    sessions: Arc<Sessions>,
+    pub(crate) session: Arc<Session>,
+    turn: Option<Turn>,
+    pub(crate) since: Instant,
+}
+
+impl Visit {
+    /// Waits for the turn.
+    pub(crate) async fn turn(&mut self) -> OwnedSemaphorePermit {
+        let turn = self.turn.as_mut().expect("a turn is awaited once");
+        let permit = turn.come().await;
+        self.turn = None;
+        permit
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        // Given up before it came: those behind move up.
+        self.turn = None;
+        let is_nothing = {
+            let mut life = self.session.life();
+            life.visits -= 1;
+            life.used = (Instant::now(), SystemTime::now());
+            life.visits == 0 && life.seat.is_none() && !life.is_asked_for
+        };
+        // One whose browser could not be made is not remembered.
+        if is_nothing {
+            self.sessions.forget(&self.session);
+        }
+    }
+}
+
+impl Sessions {
+    pub(crate) fn new(fleets: Vec<Arc<Fleet>>, most_per_caller: Option<usize>) -> Arc<Self> {
+        Arc::new(Self { fleets, most_per_caller, state: Mutex::default() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Comes to a session, which is made if it is not there. Takes the place in its line at once.
+    pub(crate) fn visit(self: &Arc<Self>, key: &SessionKey, pool: Option<&str>) -> Result<Visit, CallFailure> {
+        let session = {
+            let mut state = self.state();
+            let session = match state.sessions.get(key) {
+                Some(session) => Arc::clone(session),
+                None => self.make(&mut state, key, pool, Wishes::default(), None)?,
+            };
+            if let Some(pool) = pool.filter(|pool| *pool != session.pool()) {
+                return Err(CallFailure::OtherPool {
+                    name: key.name.to_string(),
+                    pool: pool.to_owned(),
+                    actual: session.pool().to_owned(),
+                });
+            }
+            session.life().visits += 1;
+            session
+        };
+        let turn = Some(Turn::queue(&session.turns));
+        Ok(Visit { sessions: Arc::clone(self), session, turn, since: Instant::now() })
+    }
+
+    /// Makes a session in advance, with wishes of its own.
+    pub(crate) fn create(
+        &self,
+        key: &SessionKey,
+        pool: Option<&str>,
+        wishes: Wishes,
+        idle: Option<Duration>,
+    ) -> Result<SessionReport, CallFailure> {
+        let mut state = self.state();
+        let session = self.make(&mut state, key, pool, wishes, idle)?;
+        session.life().is_asked_for = true;
+        Ok(session.report())
+    }
+
+    fn make(
+        &self,
+        state: &mut State,
+        key: &SessionKey,
+        pool: Option<&str>,
+        wishes: Wishes,
+        idle: Option<Duration>,
+    ) -> Result<Arc<Session>, CallFailure> {
+        if state.is_closed {
+            return Err(CallFailure::ShuttingDown);
+        }
+        let fleet = match pool {
+            Some(pool) => self.fleets.iter().find(|fleet| fleet.pool_name() == pool),
+            None => self.fleets.first(),
+        };
+        let fleet = Arc::clone(fleet.expect("pools are looked up before"));
+        let count = |belongs: &dyn Fn(&Session) -> bool| state.sessions.values().filter(|session| belongs(session)).count();
+        let of_pool = count(&|session| Arc::ptr_eq(&session.fleet, &fleet));
+        if let Some(most) = fleet.most_sessions().filter(|most| of_pool >= *most) {
+            return Err(CallFailure::TooManySessions { most, key: "MAX_SESSIONS" });
+        }
+        let of_caller = count(&|session| session.key.caller == key.caller);
+        if let Some(most) = self.most_per_caller.filter(|most| of_caller >= *most) {
+            return Err(CallFailure::TooManySessions { most, key: "MAX_SESSIONS_PER_CALLER" });
+        }
+        let ended = state.ended.iter().position(|(ended, _)| ended == key).map(|at| state.ended.remove(at).1);
+        let idle = idle.or(fleet.idle()).filter(|idle| !idle.is_zero());
+        let session = Arc::new(Session {
+            key: key.clone(),
+            fleet,
+            wishes,
+            idle,
+            turns: Arc::new(Semaphore::new(1)),
+            life: Mutex::new(Life {
+                seat: None,
+                notice: ended.map(|how| format!("The session `{}` had ended: {how}.", key.name)),
+                is_asked_for: false,
+                closed: None,
+                created: SystemTime::now(),
+                used: (Instant::now(), SystemTime::now()),
+                calls: 0,
+                visits: 0,
+                page: Page::default(),
+            }),
+        });
+        state.sessions.insert(key.clone(), Arc::clone(&session));
+        Ok(session)
+    }
+
+    /// Drops one that never came to be.
+    fn forget(&self, session: &Arc<Session>) {
+        let mut state = self.state();
+        if state.sessions.get(&session.key).is_some_and(|known| Arc::ptr_eq(known, session))
+            && session.life().visits == 0
+        {
+            state.sessions.remove(&session.key);
+        }
+    }
+
+    pub(crate) fn find(&self, key: &SessionKey) -> Option<Arc<Session>> {
+        self.state().sessions.get(key).cloned()
+    }
+
+    pub(crate) fn list(&self, caller: &Caller) -> Vec<SessionReport> {
+        let mut sessions: Vec<_> = self.state().sessions.values().filter(|session| session.key.caller == *caller).cloned().collect();
+        sessions.sort_by(|a, b| a.key.name.cmp(&b.key.name));
+        sessions.iter().map(|session| session.report()).collect()
+    }
+
+    /// The files that a session has written; `None` when there is no such session.
+    pub(crate) fn files(&self, key: &SessionKey) -> Option<Vec<SessionFile>> {
+        let folder = self.folder(key)?;
+        Some(folder.map(|folder| session_files::list(&folder)).unwrap_or_default())
+    }
+
+    pub(crate) fn file(&self, key: &SessionKey, name: &str) -> Option<(SessionFile, Vec<u8>)> {
+        session_files::read(&self.folder(key)??, name)
+    }
+
+    fn folder(&self, key: &SessionKey) -> Option<Option<PathBuf>> {
+        let session = self.find(key)?;
+        let life = session.life();
+        Some(life.seat.as_ref().map(|seat| seat.folder.clone()))
+    }
+
+    /// Ends a session. Says whether there was one. Calls in flight are told.
+    pub(crate) async fn close(&self, key: &SessionKey, how: &str) -> bool {
+        let Some(session) = self.state().sessions.remove(key) else { return false };
+        self.end(&session, how).await;
+        true
+    }
+
+    async fn end(&self, session: &Session, how: &str) {
+        let seat = {
+            let mut life = session.life();
+            life.closed = Some(how.to_owned());
+            life.seat.take()
+        };
+        if let Some(seat) = seat {
+            {
+                let mut state = self.state();
+                state.ended.push((session.key.clone(), how.to_owned()));
+                let surplus = state.ended.len().saturating_sub(REMEMBERED);
+                state.ended.drain(..surplus);
+            }
+            seat.close().await;
+        }
+    }
+
+    /// Ends sessions whose idle time is over, and lets fleets know how many there are.
+    pub(crate) async fn sweep(&self) {
+        let (idle, counts) = {
+            let mut state = self.state();
+            let is_over = |session: &Session| {
+                let life = session.life();
+                session.idle_left(&life).is_some_and(|left| left.is_zero())
+            };
+            let over: Vec<_> =
+                state.sessions.values().filter(|session| is_over(session)).map(|session| session.key.clone()).collect();
+            let idle: Vec<_> = over.iter().filter_map(|key| state.sessions.remove(key)).collect();
+            let counts: Vec<_> = self
+                .fleets
+                .iter()
+                .map(|fleet| state.sessions.values().filter(|session| Arc::ptr_eq(&session.fleet, fleet)).count())
+                .collect();
+            (idle, counts)
+        };
+        for session in idle {
+            let after = session.idle.unwrap_or_default();
+            tracing::info!(session = %session.key.name, pool = session.pool(), "a session ends, idle for too long");
+            self.end(&session, &format!("it was idle for {} s", after.as_secs_f64())).await;
+        }
+        for (fleet, sessions) in self.fleets.iter().zip(counts) {
+            fleet.sweep(sessions);
+        }
+    }
+
+    /// Ends everything. Returns when every browser is gone.
+    pub(crate) async fn stop(&self) {
+        let sessions: Vec<_> = {
+            let mut state = self.state();
+            state.is_closed = true;
+            state.sessions.drain().map(|(_, session)| session).collect()
+        };
+        // Contexts go with their hosts; processes of their own have to be told.
+        let own = sessions.iter().filter(|session| session.fleet.isolation == Isolation::Process);
+        futures::future::join_all(own.map(|session| self.end(session, "Greenroom has stopped"))).await;
+        futures::future::join_all(self.fleets.iter().map(|fleet| fleet.stop())).await;
+    }
+
+    pub(crate) fn fleets(&self) -> &[Arc<Fleet>] {
+        &self.fleets
+    }
+}
+
+/// A place in the line of calls that take turns. Dropping it gives it up.
+struct Turn(Pin<Box<MaybeDone<BoxFuture<'static, OwnedSemaphorePermit>>>>);
+
+impl Turn {
+    fn queue(turns: &Arc<Semaphore>) -> Self {
+        let turns = Arc::clone(turns);
+        let acquire = async move { turns.acquire_owned().await.expect("the semaphore is never closed") };
+        // Unconstrained: a task that has used up its share would not be queued by this poll.
+        let mut waiting = Box::pin(maybe_done(tokio::task::unconstrained(acquire).boxed()));
+        // Tokio's semaphore serves in the order of the first polls; this is ours.
+        let _ = waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        Self(waiting)
+    }
+
+    async fn come(&mut self) -> OwnedSemaphorePermit {
+        self.0.as_mut().await;
+        self.0.as_mut().take_output().expect("it was just awaited, once")
+    }
+}
