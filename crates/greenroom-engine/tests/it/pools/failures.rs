@@ -161,7 +161,7 @@ async fn a_hung_instance_is_taken_out_and_replaced_while_the_others_serve() {
     let rig = main_pool(
         2,
         &[
-            "HEALTH_CHECK_INTERVAL=50",
+            "HEALTH_CHECK_INTERVAL=100",
             "HEALTH_CHECK_TIMEOUT=300",
             "HEALTH_CHECK_FAILURES=2",
             "LEASE_TIMEOUT=0",

@@ -157,7 +157,7 @@ async fn a_stop_ends_a_script_after_the_step_it_is_at() {
     let step = json!({ "tool": "slow_call_order", "args": { "label": "s", "ms": 300 } });
     let bulk = json!({ "commands": vec![step; 50] });
     let mut script = rig.watched("browser_execute_bulk", bulk);
-    script.reports.recv().await.unwrap();
+    while !script.reports.recv().await.unwrap().message.unwrap().starts_with("1 of 50") {}
     rig.engine.shutdown().await;
     let result = super::result(script.handle.outcome().await);
     let report = &result["structuredContent"];

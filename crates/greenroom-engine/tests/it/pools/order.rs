@@ -137,9 +137,9 @@ async fn of_several_free_instances_the_one_that_was_returned_first_is_taken() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_that_goes_away_holds_its_instance_until_the_upstream_has_answered() {
     let rig = main_pool(1, &[]);
-    let leaving = rig.watched("progress", json!({ "steps": 40, "delay_ms": 5 }));
-    let (mut reports, handle) = (leaving.reports, leaving.handle);
-    reports.recv().await.unwrap();
+    let mut leaving = rig.watched("progress", json!({ "steps": 40, "delay_ms": 5 }));
+    leaving.begun().await;
+    let Watched { handle, mut reports } = leaving;
     drop(handle);
     assert!(rig.instance("MAIN", 0).leased);
     // The next one is served when the last step was reported, and not before.

@@ -204,7 +204,7 @@ async fn the_status_has_the_keys_of_the_specification_in_their_order() {
             "_MAIN__1_ALIAS=debug_browser",
             "_LATER_INSTANCES=1",
             "_LATER_START=lazy",
-            "HEALTH_CHECK_INTERVAL=20",
+            "HEALTH_CHECK_INTERVAL=100",
             "RESTART_MAX=0",
         ],
     );
@@ -234,14 +234,16 @@ async fn the_status_has_the_keys_of_the_specification_in_their_order() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_status_needs_no_instance_and_waits_for_nobody() {
-    let rig = super::main_pool(1, &["_MAIN_MAX_QUEUE=0"]);
+    let rig = super::main_pool(1, &["_MAIN_MAX_QUEUE=1"]);
     let busy = rig.occupied(0).await;
+    let waiting = rig.endless(json!({}));
     let status = checked(&rig, "browser_pool_status", json!({})).await;
     assert_eq!(status["summary"]["leased_instances"], 1);
     let before = status["pools"][0]["instances"][0]["lease_duration_ms"].as_u64().unwrap();
     greenroom_testkit::wait_until("the lease to grow older", super::LIMIT, || {
         rig.instance("MAIN", 0).lease_duration_ms.unwrap() > before
     });
+    waiting.end().await;
     busy.end().await;
     rig.wait_for_rest();
     assert_eq!(rig.instance("MAIN", 0).lease_started_at, None);

@@ -6,7 +6,7 @@ use greenroom_engine::{CallFailure, Progress};
 use greenroom_testkit::wait_until;
 use serde_json::json;
 
-use super::{LIMIT, is_upstreams, main_pool, served};
+use super::{LIMIT, is_upstreams, main_pool};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_waits_too_long_hears_for_what_how_long_and_behind_how_many() {
@@ -63,16 +63,6 @@ async fn a_full_queue_refuses_at_once_and_a_cancelled_wait_frees_its_place() {
     second.begun().await;
     second.end().await;
     rig.wait_for_rest();
-    rig.engine.shutdown().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_empty_queue_is_no_obstacle_where_nobody_may_wait() {
-    let rig = main_pool(1, &["_MAIN_MAX_QUEUE=0"]);
-    assert_eq!(served(rig.call("pid", json!({}))).await, "0");
-    let busy = rig.occupied(0).await;
-    assert!(matches!(rig.failure("pid", json!({})).await, CallFailure::QueueFull { waiting: 0, .. }));
-    busy.end().await;
     rig.engine.shutdown().await;
 }
 
