@@ -6,6 +6,7 @@ mod browser;
 mod cli;
 mod http;
 mod pass_through;
+mod pools;
 mod rig;
 mod stdio;
 mod supervision;
