@@ -158,15 +158,11 @@ async fn the_tools_are_known_as_soon_as_one_instance_of_a_kind_has_listed_them()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hung_instance_is_taken_out_and_replaced_while_the_others_serve() {
-    let rig = main_pool(
-        2,
-        &[
-            "HEALTH_CHECK_INTERVAL=100",
-            "HEALTH_CHECK_TIMEOUT=300",
-            "HEALTH_CHECK_FAILURES=2",
-            "LEASE_TIMEOUT=0",
-        ],
-    );
+    // Only the one that will hang has little time to answer.
+    let settings =
+        ["INTERVAL=100", "TIMEOUT=500", "FAILURES=2"].map(|key| format!("_MAIN__0_HEALTH_CHECK_{key}"));
+    let settings: Vec<_> = settings.iter().map(String::as_str).chain(["LEASE_TIMEOUT=0"]).collect();
+    let rig = main_pool(2, &settings);
     let (hung, other) = (rig.pid_of(0).await, rig.pid_of(1).await);
     assert!(send_signal(hung, "STOP"));
     wait_until("the status to show it", LIMIT, || {

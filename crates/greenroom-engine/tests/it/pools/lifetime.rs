@@ -122,7 +122,7 @@ async fn scaling_from_many_places_at_once_ends_with_one_of_the_sizes_asked_for()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_lets_leases_finish_and_everybody_else_hears_of_it() {
     let rig = main_pool(1, &[]);
-    let mut last = rig.watched("progress", json!({ "steps": 60, "delay_ms": 5 }));
+    let mut last = rig.watched("progress", json!({ "steps": 400, "delay_ms": 5 }));
     last.begun().await;
     let mut waiting = rig.call("pid", json!({}));
     let engine = rig.engine.clone();

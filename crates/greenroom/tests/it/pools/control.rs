@@ -173,7 +173,7 @@ fn a_stop_lets_leases_finish_while_who_waits_hears_of_it() {
                 server.connected().call_tool("sleep", json!({ "ms": ms, "browser_instance": "0" }))
             })
         };
-        let leased = call(1500);
+        let leased = call(4000);
         wait_until("it to be under way", LIMIT, || server.instance(0)["leased"] == true);
         let waiting = call(1);
         wait_until("another to wait", LIMIT, || server.status()["pools"][0]["waiting_calls"] == 1);

@@ -86,7 +86,7 @@ fn killed_while_idle() {
 #[test]
 fn killed_while_starting() {
     // Slow enough to be caught in the act; nothing is concluded from how long it takes.
-    let server = two_pools("--late-start 1500", &[]);
+    let server = two_pools("--late-start 3000", &[]);
     undisturbed(&server, || {
         let first = server.process(0);
         let others = [
@@ -126,9 +126,8 @@ fn stopped_and_so_it_answers_nothing() {
     let server = two_pools(
         "",
         &[
-            ("GREENROOM_HEALTH_CHECK_INTERVAL", "100"),
-            ("GREENROOM_HEALTH_CHECK_TIMEOUT", "1000"),
-            ("GREENROOM_CALL_TIMEOUT", "20000"),
+            ("PW_MCP_PROXY__MAIN__0_HEALTH_CHECK_INTERVAL", "100"),
+            ("PW_MCP_PROXY__MAIN__0_HEALTH_CHECK_TIMEOUT", "1000"),
         ],
     );
     undisturbed(&server, || {
@@ -152,9 +151,9 @@ fn stopped_under_a_call_that_then_hears_of_its_deadline() {
     let server = two_pools(
         "",
         &[
-            ("GREENROOM_HEALTH_CHECK_INTERVAL", "100"),
-            ("GREENROOM_HEALTH_CHECK_TIMEOUT", "500"),
-            ("PW_MCP_PROXY__MAIN_CALL_TIMEOUT", "6000"),
+            ("PW_MCP_PROXY__MAIN__0_HEALTH_CHECK_INTERVAL", "100"),
+            ("PW_MCP_PROXY__MAIN__0_HEALTH_CHECK_TIMEOUT", "500"),
+            ("PW_MCP_PROXY__MAIN__0_CALL_TIMEOUT", "8000"),
         ],
     );
     undisturbed(&server, || {
