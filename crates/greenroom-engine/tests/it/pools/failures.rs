@@ -131,11 +131,12 @@ async fn a_restart_by_hand_replaces_a_healthy_instance_and_ends_its_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_that_does_not_come_up_leaves_calls_and_the_list_of_tools_to_the_others() {
+async fn an_instance_that_does_not_come_up_leaves_calls_to_the_others() {
     let hanging = format!("_MAIN__0_UPSTREAM_COMMAND={}", fake("--hang-on-initialize"));
     let rig = pools("", &["_MAIN_INSTANCES=2", "_MAIN_IS_DEFAULT=true", &hanging]);
     assert_eq!(served(rig.call("pid", json!({}))).await, "1");
     assert_eq!(rig.instance("MAIN", 0).status, Health::Starting);
+    rig.wait_for_rest();
     assert_eq!(rig.pool("MAIN").available_instances, 1);
     rig.engine.shutdown().await;
 }
