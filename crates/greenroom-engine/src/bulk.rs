@@ -1,7 +1,6 @@
 //! `browser_execute_bulk`: a script of calls on one browser.
 
 use bytes::Bytes;
-use greenroom_core::target::Parameters;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
@@ -9,16 +8,17 @@ use crate::call::CallFailure;
 use crate::own::{BulkArguments, OwnTool};
 use crate::pool::Waiting;
 use crate::running::{Held, Running, ask};
-use crate::tools::Kind;
+use crate::tools::{Kind, ToolBooks};
 
 /// How many calls one script may have.
 const MOST_COMMANDS: usize = 1000;
 
+/// Where a call runs, as calls outside of scripts say it.
+const ADDRESS: [&str; 5] =
+    ["browser_pool", "browser_instance", "greenroom_browser_pool", "greenroom_browser_instance", "sessionId"];
+
 /// Reads a script and finds what can be found wrong with it before anything runs.
-pub(crate) fn read(
-    arguments: Map<String, Value>,
-    kind: impl Fn(&str) -> Option<Kind>,
-) -> Result<BulkArguments, CallFailure> {
+pub(crate) fn read(arguments: Map<String, Value>, books: &ToolBooks) -> Result<BulkArguments, CallFailure> {
     let tool = OwnTool::ExecuteBulk;
     let bulk: BulkArguments = tool.read(arguments)?;
     let wrong = |problem: String| Err(CallFailure::BadArguments { tool: tool.name(), problem });
@@ -32,22 +32,16 @@ pub(crate) fn read(
         ));
     }
     for (index, command) in bulk.commands.iter().enumerate() {
-        let kind = kind(&command.tool);
-        if matches!(kind, Some(Kind::Own(_))) {
+        if matches!(books.kind(&command.tool), Some(Kind::Own(_))) {
             return wrong(format!(
                 "`{}` cannot be called from within a script (commands[{index}])",
                 command.tool
             ));
         }
-        // Under the names that they have beside this tool's own.
-        let ours = match kind {
-            Some(Kind::Proxied(Some(parameters))) => parameters,
-            Some(Kind::Proxied(None)) => continue,
-            _ => Parameters::default(),
-        };
-        if let Some(name) =
-            [&ours.pool, &ours.instance].into_iter().find(|name| command.args.contains_key(*name))
-        {
+        // What the tool calls by such a name itself is its own business.
+        let is_address =
+            |name: &&&str| command.args.contains_key(**name) && !books.takes(&command.tool, name);
+        if let Some(name) = ADDRESS.iter().find(is_address) {
             return wrong(format!(
                 "`{name}` stands beside `commands` and not in commands[{index}].args: the whole script runs on one browser"
             ));
