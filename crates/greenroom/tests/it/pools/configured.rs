@@ -45,7 +45,7 @@ fn example_1_is_three_headless_chromiums() {
         PW_MCP_PROXY__DEFAULT_INSTANCES=3
         PW_MCP_PROXY__DEFAULT_IS_DEFAULT=true";
     let expected = ["0", "1", "2"].map(|id| row(&format!("| {id} | chromium | true | 30000 | all=global |")));
-    assert_eq!(rows(variables, "DEFAULT (default): 3 instances"), expected);
+    assert_eq!(rows(variables, "DEFAULT (default): instances: 3"), expected);
 }
 
 #[test]
@@ -59,10 +59,10 @@ fn example_2_is_five_headless_chromiums_and_two_headed_firefoxes() {
         PW_MCP_PROXY__ISOLATED_HEADLESS=false
         PW_MCP_PROXY__ISOLATED_BROWSER=firefox
         PW_MCP_PROXY__ISOLATED_ISOLATED=true";
-    let shown = rows(variables, "SESSIONLESS (default): 5 instances");
+    let shown = rows(variables, "SESSIONLESS (default): instances: 5");
     assert_eq!(shown.len(), 5);
     assert!(shown.iter().all(|row| row[1..4] == ["chromium", "true", "30000"]), "{shown:?}");
-    let shown = rows(variables, "ISOLATED: 2 instances");
+    let shown = rows(variables, "ISOLATED: instances: 2");
     assert_eq!(shown.len(), 2);
     for row in shown {
         assert_eq!(row[1..4], ["firefox", "false", "30000"]);
@@ -94,7 +94,7 @@ fn example_3_is_the_table_of_the_specification() {
         row("| 1 (firefox_debug) | firefox | false | 30000 | browser/headless=instance, timeout=global |"),
         row("| 2 | chromium | true | 30000 | all=global |"),
     ];
-    assert_eq!(rows(variables, "BROWSERS (default): 3 instances"), expected);
+    assert_eq!(rows(variables, "BROWSERS (default): instances: 3"), expected);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn example_4_is_two_headed_edges_on_windows() {
         PW_MCP_PROXY_HEADLESS=false
         PW_MCP_PROXY__WINDOWS_INSTANCES=2
         PW_MCP_PROXY__WINDOWS_IS_DEFAULT=true";
-    let shown = rows(variables, "WINDOWS (default): 2 instances");
+    let shown = rows(variables, "WINDOWS (default): instances: 2");
     assert_eq!(shown.len(), 2);
     for row in shown {
         assert_eq!(row[1..], ["msedge", "false", "30000", "all=global"]);
@@ -132,12 +132,12 @@ fn example_5_is_three_pools_with_what_they_are_for() {
         PW_MCP_PROXY__WEBKIT_DESCRIPTION=Mobile Safari and WebKit-specific testing";
     for (pool, browser, count) in [
         (
-            "CHROMIUM (default): 5 instances, started eager. General-purpose web scraping and navigation",
+            "CHROMIUM (default): instances: 5, start: eager (General-purpose web scraping and navigation)",
             "chromium",
             5,
         ),
-        ("FIREFOX: 3 instances, started eager. Cross-browser compatibility testing", "firefox", 3),
-        ("WEBKIT: 2 instances, started eager. Mobile Safari and WebKit-specific testing", "webkit", 2),
+        ("FIREFOX: instances: 3, start: eager (Cross-browser compatibility testing)", "firefox", 3),
+        ("WEBKIT: instances: 2, start: eager (Mobile Safari and WebKit-specific testing)", "webkit", 2),
     ] {
         let shown = rows(variables, pool);
         assert_eq!(shown.len(), count);

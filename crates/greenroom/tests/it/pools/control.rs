@@ -26,7 +26,7 @@ fn complained(output: &Output) -> String {
 fn status_is_a_table_and_json_and_of_one_pool_if_asked() {
     let server = two_pools("", &[ALIAS, ("PW_MCP_PROXY__SIDE_DESCRIPTION", "For tests")]);
     let shown = printed(&server.ask(&["status"]));
-    for part in ["MAIN (default)\n  2 of 2 healthy, 0 in use, 2 free, 0 calls waiting\n", "SIDE: For tests\n"]
+    for part in ["MAIN (default)\n  2 of 2 healthy, 0 in use, 2 free, calls waiting: 0\n", "SIDE: For tests\n"]
     {
         assert!(shown.contains(part), "{part} in {shown}");
     }
@@ -75,7 +75,7 @@ fn a_pool_is_scaled_while_it_works() {
     let server = two_pools("", &[]);
     let mut client = server.connected();
     let goes = pid(&mut client, "1");
-    assert_eq!(printed(&server.ask(&["scale", "MAIN", "1"])), "MAIN has 1 instances now; draining: 1\n");
+    assert_eq!(printed(&server.ask(&["scale", "MAIN", "1"])), "MAIN has 1 instance now; draining: 1\n");
     wait_until("the second to be gone", LIMIT, || !process_alive(goes));
     assert_eq!(printed(&server.ask(&["scale", "MAIN", "3"])), "MAIN has 3 instances now; added: 1, 2\n");
     server.wait_for("all to be up", |status| status["pools"][0]["healthy_instances"] == 3);
