@@ -69,10 +69,10 @@ impl Running {
         };
         let script =
             Script { bulk, results: Vec::new(), errors: Vec::new(), media: Vec::new(), stopped_at: None };
-        self.perform(script, &held).await;
+        self.perform(script, held).await;
     }
 
-    async fn perform(&mut self, mut script: Script, held: &Held) {
+    async fn perform(&mut self, mut script: Script, held: Held) {
         let total = script.bulk.commands.len();
         for index in 0..total {
             if self.engine.stopping.is_cancelled() {
@@ -86,17 +86,18 @@ impl Running {
             self.progress.report(Some(left), format!("{} of {total}: {tool}", index + 1));
             // Every step has the time that it would have by itself.
             let deadline = held.deadline(Instant::now());
-            let (result, rest) = ask(held, &tool, arguments, None, deadline, &self.cancel).await;
+            let (result, rest) = ask(&held, &tool, arguments, None, deadline, &self.cancel).await;
             if matches!(result, Err(CallFailure::Cancelled)) {
                 self.answer(Err(CallFailure::Cancelled));
-                return rest.settle(held, deadline).await;
+                return rest.settle(&held, deadline).await;
             }
-            rest.settle(held, deadline).await;
+            rest.settle(&held, deadline).await;
             let went_wrong = script.take(index, result);
             if went_wrong && script.bulk.stop_on_error {
                 break;
             }
         }
+        drop(held);
         self.answer(Ok(script.report(total)));
     }
 }

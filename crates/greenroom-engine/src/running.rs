@@ -72,12 +72,17 @@ impl Running {
                 let (progress, passed_on) = self.progress.through();
                 let deadline = held.deadline(begun);
                 let (result, rest) = ask(&held, &tool, arguments, progress, deadline, &self.cancel).await;
+                if !matches!(rest, Rest::Nothing) {
+                    self.answer(result);
+                    return rest.settle(&held, deadline).await;
+                }
                 // Nobody listens to reports that come after the answer.
-                if let (Rest::Nothing, Some(passed_on)) = (&rest, passed_on) {
+                if let Some(passed_on) = passed_on {
                     let _ = passed_on.await;
                 }
+                // Returned first: who calls again at once does not find the browser taken by themselves.
+                drop(held);
                 self.answer(result);
-                rest.settle(&held, deadline).await;
             }
             Err(failure) => self.answer(Err(failure)),
         }

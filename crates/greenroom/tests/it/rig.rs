@@ -126,8 +126,14 @@ impl Server {
     /// The command line's way to this server: `restart`, `status` and the like.
     pub(crate) fn ask(&self, arguments: &[&str]) -> Output {
         let folder = tempfile::tempdir().unwrap();
+        self.asking(folder.path(), arguments).output().unwrap()
+    }
+
+    pub(crate) fn asking(&self, folder: &Path, arguments: &[&str]) -> Command {
         let port = self.url.rsplit(':').next().unwrap().trim_end_matches("/mcp");
-        greenroom(folder.path()).args(arguments).args(["--port", port]).output().unwrap()
+        let mut command = greenroom(folder);
+        command.args(arguments).args(["--port", port]);
+        command
     }
 
     pub(crate) fn pid(&self) -> u32 {

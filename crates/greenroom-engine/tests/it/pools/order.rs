@@ -73,6 +73,7 @@ fn numbers_in_turn(log: &[String]) -> Vec<usize> {
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_on_one_instance_never_overlap_and_nothing_is_left_behind() {
     let rig = main_pool(2, &[]);
+    assert_ne!(rig.pid_of(0).await, rig.pid_of(1).await);
     let noted = |n: usize| rig.call("slow_call_order", json!({ "label": n.to_string(), "ms": 2 }));
     for mut call in (0..50).map(noted).collect::<Vec<_>>() {
         call.outcome().await.result.unwrap();
@@ -120,17 +121,27 @@ async fn who_waits_for_a_busy_instance_does_not_hold_up_others() {
 #[tokio::test(flavor = "multi_thread")]
 async fn of_several_free_instances_the_one_that_was_returned_first_is_taken() {
     let rig = main_pool(3, &[]);
-    let mut instances = Vec::new();
-    for _ in 0..3 {
-        instances.push(served(rig.call("pid", json!({}))).await);
-        rig.wait_for_rest();
+    for instance in [2, 0, 1] {
+        rig.pid_of(instance).await;
     }
-    for round in 0..6 {
-        assert_eq!(served(rig.call("pid", json!({}))).await, instances[round % 3]);
-        rig.wait_for_rest();
+    for expected in ["2", "0", "1", "2", "0", "1"] {
+        assert_eq!(served(rig.call("pid", json!({}))).await, expected);
     }
-    instances.sort();
-    assert_eq!(instances, ["0", "1", "2"]);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_calls_again_at_once_does_not_find_the_instance_taken_by_themselves() {
+    let rig = main_pool(1, &["_MAIN_MAX_QUEUE=1"]);
+    let bulk = json!({ "commands": [{ "tool": "pid" }] });
+    for (tool, arguments) in
+        [("pid", json!({})), ("browser_execute_bulk", bulk), ("fail", json!({ "message": "x" }))]
+    {
+        for _ in 0..100 {
+            rig.result(tool, arguments.clone()).await;
+            assert!(!rig.instance("MAIN", 0).leased, "after {tool}");
+        }
+    }
     rig.engine.shutdown().await;
 }
 

@@ -1,6 +1,7 @@
 //! Looking at a running server's pools, restarting and scaling them: on the command line and over HTTP.
 
-use std::process::Output;
+use std::io::{BufRead, BufReader};
+use std::process::{Output, Stdio};
 
 use greenroom_testkit::{process_alive, wait_until};
 use serde_json::{Value, json};
@@ -40,6 +41,19 @@ fn status_is_a_table_and_json_and_of_one_pool_if_asked() {
     assert_eq!((&one["pools"][0]["name"], &one["summary"]["total_pools"]), (&json!("SIDE"), &json!(1)));
     assert!(!printed(&server.ask(&["status", "SIDE"])).contains("MAIN"));
     assert!(complained(&server.ask(&["status", "side"])).contains("The pools are: MAIN, SIDE."));
+}
+
+#[test]
+fn status_is_shown_again_and_again_if_asked_to_watch() {
+    let server = two_pools("", &[]);
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = server.asking(folder.path(), &["status", "--watch", "MAIN"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let headings = lines.map_while(Result::ok).filter(|line| line == "MAIN (default)");
+    assert_eq!(headings.take(3).count(), 3);
+    // Nobody reads any more: it ends by itself, and that is no error.
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]
