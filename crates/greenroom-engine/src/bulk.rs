@@ -1,7 +1,6 @@
 //! `browser_execute_bulk`: a script of calls on one browser.
 
 use bytes::Bytes;
-use greenroom_core::target::Parameters;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
@@ -9,16 +8,17 @@ use crate::call::CallFailure;
 use crate::own::{BulkArguments, OwnTool};
 use crate::pool::Waiting;
 use crate::running::{Held, Running, ask};
-use crate::tools::Kind;
+use crate::tools::{Kind, ToolBooks};
 
 /// How many calls one script may have.
 const MOST_COMMANDS: usize = 1000;
 
+/// Where a call runs, as calls outside of scripts say it.
+const ADDRESS: [&str; 5] =
+    ["browser_pool", "browser_instance", "greenroom_browser_pool", "greenroom_browser_instance", "sessionId"];
+
 /// Reads a script and finds what can be found wrong with it before anything runs.
-pub(crate) fn read(
-    arguments: Map<String, Value>,
-    kind: impl Fn(&str) -> Option<Kind>,
-) -> Result<BulkArguments, CallFailure> {
+pub(crate) fn read(arguments: Map<String, Value>, books: &ToolBooks) -> Result<BulkArguments, CallFailure> {
     let tool = OwnTool::ExecuteBulk;
     let bulk: BulkArguments = tool.read(arguments)?;
     let wrong = |problem: String| Err(CallFailure::BadArguments { tool: tool.name(), problem });
@@ -32,22 +32,16 @@ pub(crate) fn read(
         ));
     }
     for (index, command) in bulk.commands.iter().enumerate() {
-        let kind = kind(&command.tool);
-        if matches!(kind, Some(Kind::Own(_))) {
+        if matches!(books.kind(&command.tool), Some(Kind::Own(_))) {
             return wrong(format!(
                 "`{}` cannot be called from within a script (commands[{index}])",
                 command.tool
             ));
         }
-        // Under the names that they have beside this tool's own.
-        let ours = match kind {
-            Some(Kind::Proxied(Some(parameters))) => parameters,
-            Some(Kind::Proxied(None)) => continue,
-            _ => Parameters::default(),
-        };
-        if let Some(name) =
-            [&ours.pool, &ours.instance].into_iter().find(|name| command.args.contains_key(*name))
-        {
+        // What the tool calls by such a name itself is its own business.
+        let is_address =
+            |name: &&&str| command.args.contains_key(**name) && !books.takes(&command.tool, name);
+        if let Some(name) = ADDRESS.iter().find(is_address) {
             return wrong(format!(
                 "`{name}` stands beside `commands` and not in commands[{index}].args: the whole script runs on one browser"
             ));
@@ -75,10 +69,10 @@ impl Running {
         };
         let script =
             Script { bulk, results: Vec::new(), errors: Vec::new(), media: Vec::new(), stopped_at: None };
-        self.perform(script, &held).await;
+        self.perform(script, held).await;
     }
 
-    async fn perform(&mut self, mut script: Script, held: &Held) {
+    async fn perform(&mut self, mut script: Script, held: Held) {
         let total = script.bulk.commands.len();
         for index in 0..total {
             if self.engine.stopping.is_cancelled() {
@@ -92,17 +86,18 @@ impl Running {
             self.progress.report(Some(left), format!("{} of {total}: {tool}", index + 1));
             // Every step has the time that it would have by itself.
             let deadline = held.deadline(Instant::now());
-            let (result, rest) = ask(held, &tool, arguments, None, deadline, &self.cancel).await;
+            let (result, rest) = ask(&held, &tool, arguments, None, deadline, &self.cancel).await;
             if matches!(result, Err(CallFailure::Cancelled)) {
                 self.answer(Err(CallFailure::Cancelled));
-                return rest.settle(held, deadline).await;
+                return rest.settle(&held, deadline).await;
             }
-            rest.settle(held, deadline).await;
+            rest.settle(&held, deadline).await;
             let went_wrong = script.take(index, result);
             if went_wrong && script.bulk.stop_on_error {
                 break;
             }
         }
+        drop(held);
         self.answer(Ok(script.report(total)));
     }
 }

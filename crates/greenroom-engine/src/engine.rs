@@ -20,7 +20,7 @@ use crate::own::{BulkArguments, OwnTool, PoolStatusArguments};
 use crate::pool::{DriverFactory, Pool, Scaled, Waiting};
 use crate::running::{Reporter, Running};
 use crate::status::StatusReport;
-use crate::tools::{Additions, Kind, ToolBooks, ToolList};
+use crate::tools::{Additions, Kind, Lookup, ToolBooks, ToolList};
 
 pub struct EngineConfig {
     /// The default pool first.
@@ -82,7 +82,7 @@ impl Engine {
     /// The tools that can be called. Starts upstreams only where there is no other way to know.
     pub async fn tools(&self) -> Result<Arc<ToolList>, Unavailable> {
         let outcomes = join_all(self.0.pools.iter().map(|pool| learn_tools(pool))).await;
-        if let Some(list) = self.0.books.current() {
+        if let Some(list) = self.0.books.settled() {
             return Ok(list);
         }
         match outcomes.into_iter().find_map(Result::err) {
@@ -161,17 +161,18 @@ impl Engine {
     /// Takes a place in line for a call that has arrived and will be made in a moment. `argument` finds an argument
     /// by its name. `None` where there is nothing to wait for. Dropping the place gives it up.
     pub fn arrive(&self, tool: &str, argument: impl Fn(&str) -> Option<Value>) -> Option<Place> {
-        let parameters = match self.0.books.kind(tool) {
+        let (parameters, upstreams) = match self.0.books.kind(tool) {
             Some(Kind::Own(OwnTool::PoolStatus)) => return None,
-            Some(Kind::Proxied(Some(parameters))) => parameters,
-            _ => Parameters::default(),
+            Some(Kind::Own(OwnTool::ExecuteBulk)) => (Parameters::default(), None),
+            Some(Kind::Proxied(Some(parameters))) => (parameters, Some(tool)),
+            _ => (Parameters::default(), Some(tool)),
         };
         let address = if self.0.is_addressed {
             Address { pool: argument(&parameters.pool), instance: argument(&parameters.instance) }
         } else {
             Address::default()
         };
-        Some(Place(self.0.queue(&address)))
+        Some(Place(self.0.queue(&address, upstreams)))
     }
 
     /// Starts a call. It runs to its end whatever becomes of the handle.
@@ -237,11 +238,25 @@ enum Prepared {
 }
 
 impl Shared {
-    fn queue(&self, address: &Address) -> Result<Waiting, CallFailure> {
+    /// Nothing is started for a tool that is known not to exist.
+    pub(crate) fn check_tool(&self, pool: &str, tool: &str) -> Result<(), CallFailure> {
+        match self.books.look_up(pool, tool) {
+            Lookup::Known => Ok(()),
+            Lookup::Unknown { elsewhere, nearest } => {
+                Err(CallFailure::UnknownTool { name: tool.to_owned(), nearest, elsewhere })
+            }
+        }
+    }
+
+    /// `tool` is what the upstream will be asked for, where that is known by now.
+    fn queue(&self, address: &Address, tool: Option<&str>) -> Result<Waiting, CallFailure> {
         if self.stopping.is_cancelled() {
             return Err(CallFailure::ShuttingDown);
         }
         let target = resolve(address, self.pools.iter().map(|pool| pool.name()))?;
+        if let Some(tool) = tool {
+            self.check_tool(&target.pool, tool)?;
+        }
         let pool = self.pools.iter().find(|pool| pool.name() == target.pool);
         pool.expect("targets are pools that there are").request(target.instance.as_deref())
     }
@@ -270,7 +285,7 @@ impl Shared {
         }
         match kind {
             Some(Kind::Own(OwnTool::ExecuteBulk)) => {
-                let bulk = bulk::read(std::mem::take(arguments), |tool| self.books.kind(tool))?;
+                let bulk = bulk::read(std::mem::take(arguments), &self.books)?;
                 Ok(Prepared::Bulk(waiting?, bulk))
             }
             _ => Ok(Prepared::Call(waiting?)),
@@ -285,9 +300,13 @@ async fn learn_tools(pool: &Pool) -> Result<(), Unavailable> {
         if seat.book.is_known() {
             continue;
         }
-        match seat.instance.acquire().await {
-            Ok(upstream) => seat.book.fetch(&upstream).await,
-            Err(unavailable) => outcome = Err(unavailable),
+        // Another instance of its kind may be up first.
+        tokio::select! {
+            () = seat.book.known() => {}
+            acquired = seat.instance.acquire() => match acquired {
+                Ok(upstream) => seat.book.fetch(&upstream).await,
+                Err(unavailable) => outcome = Err(unavailable),
+            },
         }
     }
     outcome

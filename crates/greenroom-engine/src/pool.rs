@@ -31,6 +31,8 @@ pub(crate) struct Pool {
     /// One lease an instance, or any number where calls may run beside one another.
     is_exclusive: bool,
     state: Mutex<State>,
+    /// Held while the pool is scaled: one size after another.
+    scaling: Mutex<()>,
     /// Counts what moves in the queue, for those who report their position.
     moves: watch::Sender<u64>,
     /// Instances on their way out.
@@ -65,6 +67,16 @@ pub(crate) struct Seat {
 impl Seat {
     pub(crate) fn call_timeout(&self) -> Option<Duration> {
         self.config.upstream.call_timeout
+    }
+
+    /// What the queue has to know of an instance that cannot be handed out, though its attendant may not have said so
+    /// yet.
+    fn obstacle(&self) -> Option<Condition> {
+        match self.instance.status().state {
+            InstanceState::Ready(upstream) if !upstream.has_ended() => None,
+            InstanceState::Failed => Some(Condition::Failed),
+            _ => Some(Condition::Coming),
+        }
     }
 
     /// Whether calls take turns on one page.
@@ -186,6 +198,7 @@ impl Pool {
             books,
             is_exclusive,
             state: Mutex::new(state),
+            scaling: Mutex::default(),
             moves: watch::channel(0).0,
             leaving: TaskTracker::new(),
         });
@@ -238,7 +251,7 @@ impl Pool {
 
     /// An instance by its number or alias: one instance, whatever it is called.
     pub(crate) fn find(&self, name: &str) -> Result<Arc<Seat>, CallFailure> {
-        // The lock is free again before the names are listed.
+        // Looked up first: saying what there is instead takes the lock again.
         let found = self.state().find(name);
         found.ok_or_else(|| self.unknown(name))
     }
@@ -279,7 +292,7 @@ impl Pool {
                 Want::This(member) => format!("instance {member} of pool '{}'", self.name()),
             },
         };
-        match state.queue.request(want) {
+        match state.request(want) {
             lease::Answer::Leased(member) => {
                 let lease = state.lease(self, member);
                 drop(state);
@@ -304,10 +317,7 @@ impl Pool {
 
     fn release(self: &Arc<Self>, member: Member) {
         let mut state = self.state();
-        let effects = state.queue.release(member);
-        if state.queue.leases(member) == 0 {
-            state.leased.remove(&member);
-        }
+        let effects = state.release(member);
         self.let_go(&mut state, member);
         self.carry_out(state, effects);
     }
@@ -379,6 +389,14 @@ impl Pool {
         }
     }
 
+    /// What to say when an instance went away after it was handed out.
+    pub(crate) fn gone(&self, seat: &Seat, unavailable: Unavailable) -> CallFailure {
+        match unavailable {
+            Unavailable::Failed(_) => self.refusal(&self.state(), Refusal::Failed(seat.member)),
+            other => other.into(),
+        }
+    }
+
     fn none_healthy(&self, state: &State) -> CallFailure {
         let causes =
             state.causes().into_iter().map(|(member, failure)| format!("Instance {member}: {failure}."));
@@ -405,6 +423,7 @@ impl Pool {
 
     /// Grows or shrinks to so many instances. Those that go finish what they are doing.
     pub(crate) fn scale(self: &Arc<Self>, count: usize) -> Result<Scaled, Mistakes> {
+        let _one_at_a_time = self.scaling.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut added, mut draining) = (Vec::new(), Vec::new());
         let mut active: Vec<u32> = {
             let state = self.state();
@@ -467,6 +486,32 @@ impl State {
         by_number().or_else(by_alias).cloned()
     }
 
+    fn request(&mut self, want: Want) -> lease::Answer {
+        loop {
+            let answer = self.queue.request(want);
+            let lease::Answer::Leased(member) = answer else { return answer };
+            let Some(obstacle) = self.obstacle(member) else { return answer };
+            // It was free, so nobody waits for it, and nothing follows for others.
+            self.queue.set(member, obstacle);
+            self.queue.release(member);
+        }
+    }
+
+    fn release(&mut self, member: Member) -> Effects {
+        // One that has died under its call is not for the next in line.
+        let obstacle = self.obstacle(member).map(|obstacle| self.queue.set(member, obstacle));
+        let released = self.queue.release(member);
+        if self.queue.leases(member) == 0 {
+            self.leased.remove(&member);
+        }
+        // What is not ready is handed to nobody when it is released.
+        obstacle.unwrap_or(released)
+    }
+
+    fn obstacle(&self, member: Member) -> Option<Condition> {
+        self.seats.get(&member)?.obstacle()
+    }
+
     fn lease(&mut self, pool: &Arc<Pool>, member: Member) -> Lease {
         let now = || Leased { at: SystemTime::now(), since: Instant::now() };
         self.leased.entry(member).or_insert_with(now);
@@ -513,6 +558,8 @@ async fn attend(pool: Weak<Pool>, seat: Weak<Seat>, mut status: watch::Receiver<
             pool.set(member, Condition::Dormant);
         }
         match now.state {
+            // It has ended, and the next status will say so.
+            InstanceState::Ready(upstream) if upstream.has_ended() => pool.set(member, Condition::Coming),
             InstanceState::Ready(upstream) => {
                 let is_new = current.as_ref().is_none_or(|(known, _)| !Arc::ptr_eq(known, &upstream));
                 let was_known = seat.book.is_known();

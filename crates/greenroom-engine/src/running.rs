@@ -11,13 +11,13 @@ use greenroom_upstream::instance::InUse;
 use greenroom_upstream::rpc::{Pending, Progress};
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::call::{CallFailure, Outcome, Served};
 use crate::engine::Shared;
 use crate::pool::{Lease, Seat, Waiting};
-use crate::tools::Lookup;
 
 /// How long a browser has to come to rest after its context was closed under a call, before it is given up.
 const AFTER_RESET: Duration = Duration::from_secs(10);
@@ -69,10 +69,20 @@ impl Running {
         let begun = waiting.since();
         match self.hold(waiting, std::slice::from_ref(&tool)).await {
             Ok(held) => {
-                let (deadline, progress) = (held.deadline(begun), self.progress.through());
+                let (progress, passed_on) = self.progress.through();
+                let deadline = held.deadline(begun);
                 let (result, rest) = ask(&held, &tool, arguments, progress, deadline, &self.cancel).await;
+                if !matches!(rest, Rest::Nothing) {
+                    self.answer(result);
+                    return rest.settle(&held, deadline).await;
+                }
+                // Nobody listens to reports that come after the answer.
+                if let Some(passed_on) = passed_on {
+                    let _ = passed_on.await;
+                }
+                // Returned first: who calls again at once does not find the browser taken by themselves.
+                drop(held);
                 self.answer(result);
-                rest.settle(&held, deadline).await;
             }
             Err(failure) => self.answer(Err(failure)),
         }
@@ -96,7 +106,7 @@ impl Running {
             // It was there when it was handed out. If it has gone just now, it comes back or is given up.
             let deadline = call_limit.map(|limit| since + limit);
             let upstream = match before(deadline, lease.seat.instance.acquire()).await {
-                Some(upstream) => upstream?,
+                Some(upstream) => upstream.map_err(|unavailable| pool.gone(&lease.seat, unavailable))?,
                 None => return Err(waiting.too_long("CALL_TIMEOUT")),
             };
             let served =
@@ -149,14 +159,8 @@ impl Running {
         }
     }
 
-    /// Nothing is started for a tool that is known not to exist.
     fn check_tools(&self, pool: &str, tools: &[String]) -> Result<(), CallFailure> {
-        for tool in tools {
-            if let Lookup::Unknown { elsewhere, nearest } = self.engine.books.look_up(pool, tool) {
-                return Err(CallFailure::UnknownTool { name: tool.clone(), nearest, elsewhere });
-            }
-        }
-        Ok(())
+        tools.iter().try_for_each(|tool| self.engine.check_tool(pool, tool))
     }
 }
 
@@ -269,23 +273,23 @@ impl Reporter {
         });
     }
 
-    /// Where the upstream's reports go: behind ours.
-    fn through(&self) -> Option<mpsc::Sender<Progress>> {
-        let caller = self.caller.clone()?;
+    /// Where the upstream's reports go: behind ours. The task, if there is one, ends when all are passed on.
+    fn through(&self) -> (Option<mpsc::Sender<Progress>>, Option<JoinHandle<()>>) {
+        let Some(caller) = self.caller.clone() else { return (None, None) };
         let said = self.said.load(Ordering::Relaxed);
         if said == 0 {
-            return Some(caller);
+            return (Some(caller), None);
         }
         let offset = f64::from(said);
         let (sender, mut reports) = mpsc::channel::<Progress>(caller.max_capacity());
-        tokio::spawn(async move {
+        let passing_on = tokio::spawn(async move {
             while let Some(mut report) = reports.recv().await {
                 report.progress += offset;
                 report.total = report.total.map(|total| total + offset);
                 let _ = caller.try_send(report);
             }
         });
-        Some(sender)
+        (Some(sender), Some(passing_on))
     }
 }
 

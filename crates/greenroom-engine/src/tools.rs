@@ -91,6 +91,12 @@ impl ToolBook {
         self.current.borrow().is_some()
     }
 
+    /// Waits until somebody has listed the tools.
+    pub(crate) async fn known(&self) {
+        // The sender is in `self`, so it does not close.
+        let _ = self.current.subscribe().wait_for(Option::is_some).await;
+    }
+
     /// Does something with one of the tools.
     pub(crate) fn with<T>(&self, name: &str, look: impl FnOnce(&UpstreamTool) -> T) -> Option<T> {
         self.current.borrow().as_ref()?.iter().find(|tool| tool.name == name).map(look)
@@ -131,9 +137,10 @@ impl ToolBook {
         {
             tracing::debug!(%error, file = %file.display(), "the tool list could not be kept");
         }
-        self.current.send_replace(Some(Arc::new(list)));
-        if let Some(books) = self.books.upgrade() {
-            books.compose();
+        let list = Some(Arc::new(list));
+        match self.books.upgrade() {
+            Some(books) => books.publish(|| self.current.send_replace(list)),
+            None => drop(self.current.send_replace(list)),
         }
     }
 }
@@ -202,9 +209,8 @@ impl ToolBooks {
         if !known.shown.iter().any(is_shown) {
             known.shown.push((pool.name.clone(), Arc::clone(&book), pool.tools.clone()));
         }
-        drop(known);
         if book.is_known() {
-            self.compose();
+            self.compose(&known);
         }
         book
     }
@@ -226,6 +232,13 @@ impl ToolBooks {
         Lookup::Unknown { elsewhere, nearest: nearest(tool, names) }
     }
 
+    /// Whether a tool of an upstream has a parameter of its own by this name.
+    pub(crate) fn takes(&self, tool: &str, parameter: &str) -> bool {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let takes = |tool: &UpstreamTool| tool.parameters.contains(parameter);
+        known.shown.iter().any(|(_, book, _)| book.with(tool, takes).unwrap_or(false))
+    }
+
     /// What kind of tool a name stands for. `None` when nobody lists it, or nobody has yet.
     pub(crate) fn kind(&self, name: &str) -> Option<Kind> {
         let listed =
@@ -240,6 +253,12 @@ impl ToolBooks {
         self.composed.borrow().clone()
     }
 
+    /// The list with every book in it that is known now. A book is known a moment before it is in the list.
+    pub(crate) fn settled(&self) -> Option<Arc<ToolList>> {
+        drop(self.known.lock());
+        self.current()
+    }
+
     pub(crate) fn subscribe(&self) -> watch::Receiver<Option<Arc<ToolList>>> {
         self.composed.subscribe()
     }
@@ -249,15 +268,21 @@ impl ToolBooks {
         Arc::new(ToolList::new(&[], &self.additions))
     }
 
-    /// Makes the common list from what is known. Subscribers hear of it only if it is another one.
-    fn compose(&self) {
+    /// Changes a book and the list with it.
+    fn publish<T>(&self, change: impl FnOnce() -> T) {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        change();
+        self.compose(&known);
+    }
+
+    /// Makes the common list from what is known. Subscribers hear of it only if it is another one. Under the lock, so
+    /// that an older list does not replace a newer one.
+    fn compose(&self, known: &Known) {
         let lists: Vec<_> = known
             .shown
             .iter()
             .filter_map(|(_, book, filter)| Some((book.current.borrow().clone()?, filter.clone())))
             .collect();
-        // Still under the lock, so that an older list does not replace a newer one.
         let list = Arc::new(ToolList::new(&lists, &self.additions));
         self.composed.send_if_modified(|current| {
             let differs = current.as_ref().is_none_or(|current| current.hash() != list.hash());

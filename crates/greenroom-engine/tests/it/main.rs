@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
 
+mod pools;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +23,8 @@ use tokio::sync::mpsc;
 struct Fake {
     inner: CustomDriver,
     overlap: Overlap,
+    /// Pools may have different servers, and so different lists.
+    keeps_list: bool,
 }
 
 impl Driver for Fake {
@@ -37,7 +41,7 @@ impl Driver for Fake {
     }
 
     fn tool_list_name(&self) -> Option<String> {
-        Some("fake".to_owned())
+        self.keeps_list.then(|| "fake".to_owned())
     }
 
     fn offers(&self, tool: &str) -> bool {
@@ -61,12 +65,12 @@ fn engine(command: &str, overlap: Overlap, variables: &[(&str, &str)], folder: &
         instance.upstream.supervision.restart_pause = Duration::from_millis(1);
     }
     let run = Arc::new(Run::begin(folder, None).unwrap());
-    let drivers: DriverFactory = Arc::new(move |_, instance| {
+    let drivers: DriverFactory = Arc::new(move |pool, instance| {
         let config::Driver::Custom(custom) = &instance.upstream.driver else {
             panic!("custom was asked for")
         };
         let inner = CustomDriver::new(custom, &instance.upstream, Arc::clone(&run));
-        Arc::new(Fake { inner, overlap })
+        Arc::new(Fake { inner, overlap, keeps_list: pool.is_implicit })
     });
     let config = EngineConfig {
         pools: config.pools,

@@ -30,6 +30,7 @@ Faults:
   --exit-code C          the exit code of these crashes (1)
   --stderr TEXT          what these crashes print on stderr first
   --hang-on-initialize   never answer initialize
+  --hang-once FILE       never answer initialize if FILE does not exist, and create it
   --hang-on-call N       never answer the Nth tools/call
   --ignore-sigterm       do not end on SIGTERM
   --ignore-stdin-close   do not end when stdin closes
@@ -54,6 +55,7 @@ pub(super) struct Options {
     pub(super) exit_code: Option<i32>,
     pub(super) stderr: Option<String>,
     pub(super) hang_on_initialize: bool,
+    pub(super) hang_once: Option<PathBuf>,
     pub(super) hang_on_call: Option<u64>,
     pub(super) ignore_sigterm: bool,
     pub(super) ignore_stdin_close: bool,
@@ -85,6 +87,7 @@ impl Options {
                 "--exit-code" => options.exit_code = Some(number(&flag, &value()?)?),
                 "--stderr" => options.stderr = Some(value()?),
                 "--hang-on-initialize" => options.hang_on_initialize = true,
+                "--hang-once" => options.hang_once = Some(value()?.into()),
                 "--hang-on-call" => options.hang_on_call = Some(number(&flag, &value()?)?),
                 "--ignore-sigterm" => options.ignore_sigterm = true,
                 "--ignore-stdin-close" => options.ignore_stdin_close = true,

@@ -13,6 +13,7 @@ use super::options::Options;
 use super::outlet::{self, Outlet};
 use super::peer::Peer;
 use super::reply::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Reply};
+use super::starts;
 use super::tools::TextCache;
 use super::turn::{Call, Outcome, Step, Turn};
 use crate::lock::lock;
@@ -134,7 +135,7 @@ impl Fake {
             },
             "instructions": "A stand-in for a browser server. Its tools succeed, wait and fail on request.",
         }));
-        if self.options.hang_on_initialize {
+        if starts::should_hang(&self.options) {
             return hang();
         }
         match self.options.late_start {

@@ -43,6 +43,18 @@ fn hang_on_initialize_answers_everything_else() {
 }
 
 #[test]
+fn hang_once_leaves_the_first_start_without_an_answer() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hang-once");
+    let _ = fs::remove_file(&file);
+    let flags = ["--hang-once", file.to_str().unwrap()];
+    let mut first = fake(&flags);
+    let id = first.send_request("initialize", json!({ "protocolVersion": "2025-11-25" }));
+    first.request("ping", Value::Null);
+    initialized(&flags);
+    assert!(first.response_within(id, A_MOMENT).is_err());
+}
+
+#[test]
 fn late_start_holds_back_initialize() {
     let started = Instant::now();
     initialized(&["--late-start", "80"]);

@@ -7,6 +7,7 @@ mod browser_pools;
 mod cli;
 mod http;
 mod pass_through;
+mod pools;
 mod rig;
 mod stdio;
 mod supervision;

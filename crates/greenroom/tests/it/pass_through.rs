@@ -61,6 +61,8 @@ fn the_list_of_tools_is_the_upstreams() {
 fn progress_carries_the_callers_token() {
     let mut rig = stdio("");
     rig.client.initialize();
+    // Once it is up nobody has to be told that they wait.
+    rig.client.call_tool("pid", json!({}));
     let call = json!({
         "name": "progress",
         "arguments": { "steps": 4, "delay_ms": 1 },

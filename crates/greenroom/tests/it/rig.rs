@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ pub(crate) fn greenroom(data_dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_greenroom"));
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
-        if name.starts_with("GREENROOM_") || name.starts_with("PW_MCP_PROXY_") || name.starts_with("XDG_") {
+        let ours = ["GREENROOM_", "PW_MCP_PROXY_", "PLAYWRIGHT_", "XDG_"];
+        if ours.iter().any(|prefix| name.starts_with(prefix)) {
             command.env_remove(name);
         }
     }
@@ -65,9 +66,13 @@ pub(crate) struct StdioRig {
 }
 
 pub(crate) fn stdio(flags: &str) -> StdioRig {
+    stdio_with(flags, &[])
+}
+
+pub(crate) fn stdio_with(flags: &str, variables: &[(&str, &str)]) -> StdioRig {
     let folder = tempfile::tempdir().unwrap();
     let mut command = with_fake(greenroom(folder.path()), flags);
-    command.arg("mcp");
+    command.arg("mcp").envs(variables.iter().copied());
     StdioRig { client: McpStdio::spawn(command).with_timeout(Duration::from_secs(60)), _folder: folder }
 }
 
@@ -116,6 +121,19 @@ impl Server {
 
     pub(crate) fn client(&self) -> McpHttp {
         McpHttp::connect(&self.url).with_timeout(Duration::from_secs(60))
+    }
+
+    /// The command line's way to this server: `restart`, `status` and the like.
+    pub(crate) fn ask(&self, arguments: &[&str]) -> Output {
+        let folder = tempfile::tempdir().unwrap();
+        self.asking(folder.path(), arguments).output().unwrap()
+    }
+
+    pub(crate) fn asking(&self, folder: &Path, arguments: &[&str]) -> Command {
+        let port = self.url.rsplit(':').next().unwrap().trim_end_matches("/mcp");
+        let mut command = greenroom(folder);
+        command.args(arguments).args(["--port", port]);
+        command
     }
 
     pub(crate) fn pid(&self) -> u32 {

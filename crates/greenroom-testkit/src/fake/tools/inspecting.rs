@@ -4,7 +4,7 @@ use std::env;
 use std::process;
 
 use super::super::reply::Reply;
-use super::super::tool::{Hints, Tool, needed, now};
+use super::super::tool::{Hints, Tool, needed, now, optional};
 
 pub(super) const TOOLS: &[Tool] = &[
     Tool {
@@ -62,5 +62,13 @@ pub(super) const TOOLS: &[Tool] = &[
         params: &[],
         hints: Hints::ReadOnly,
         run: |fake, _| now(Reply::text(&fake.ledger.summary().to_string())),
+    },
+    Tool {
+        name: "own_pool",
+        title: "Pool of its own",
+        description: "Tells what it was called with. One parameter has a name that a gateway may want to use too.",
+        params: &[optional("browser_pool", "string", "Where to swim")],
+        hints: Hints::ReadOnly,
+        run: |_, args| now(Reply::text(&args.all().to_string())),
     },
 ];
