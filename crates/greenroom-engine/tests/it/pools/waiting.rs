@@ -53,7 +53,10 @@ async fn a_full_queue_refuses_at_once_and_a_cancelled_wait_frees_its_place() {
     let failure = rig.failure("pid", json!({})).await;
     assert!(matches!(failure, CallFailure::QueueFull { waiting: 1, .. }), "{failure}");
     let text = failure.to_string();
-    assert!(text.contains("The queue of pool 'MAIN' is full: calls waiting: 1") && text.contains("MAX_QUEUE"), "{text}");
+    assert!(
+        text.contains("The queue of pool 'MAIN' is full: calls waiting: 1") && text.contains("MAX_QUEUE"),
+        "{text}"
+    );
     assert_eq!(first.end().await, None);
     rig.wait_for_queue(0);
     let mut second = rig.endless(json!({}));
