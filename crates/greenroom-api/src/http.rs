@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{Path, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
@@ -18,7 +18,8 @@ use axum::routing::{any, get, post};
 use axum::serve::ListenerExt;
 use axum::{Json, Router};
 use greenroom_core::config::HttpConfig;
-use greenroom_engine::Engine;
+use greenroom_core::target::SessionName;
+use greenroom_engine::{Bound, Caller, Engine, Origin};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -38,10 +39,11 @@ pub async fn serve_http(
     listener: TcpListener,
     engine: Engine,
     config: &HttpConfig,
+    session_per_connection: bool,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     let local = listener.local_addr()?;
-    let router = router(local, engine, config, &shutdown);
+    let router = router(local, engine, config, session_per_connection, &shutdown);
     // Without it a small answer waits for the client's delayed acknowledgement: 40 ms instead of less than one.
     let listener = listener.tap_io(|stream| {
         if let Err(error) = stream.set_nodelay(true) {
@@ -64,10 +66,16 @@ pub async fn serve_http(
     }
 }
 
-fn router(local: SocketAddr, engine: Engine, config: &HttpConfig, shutdown: &CancellationToken) -> Router {
+fn router(
+    local: SocketAddr,
+    engine: Engine,
+    config: &HttpConfig,
+    session_per_connection: bool,
+    shutdown: &CancellationToken,
+) -> Router {
     let sessions = Arc::new(Sessions::new(config.mcp_session_idle));
     tokio::spawn(Arc::clone(&sessions).expire(shutdown.clone()));
-    let factory = McpServerFactory::with_activity(engine.clone(), sessions.activity());
+    let factory = McpServerFactory::with_activity(engine.clone(), Origin::local(), sessions.activity());
     // The door below checks Host and Origin for every route, this one included.
     let settings = StreamableHttpServerConfig::default()
         .disable_allowed_hosts()
@@ -75,8 +83,11 @@ fn router(local: SocketAddr, engine: Engine, config: &HttpConfig, shutdown: &Can
         .with_max_request_body_bytes(config.max_request_bytes);
     let service = StreamableHttpService::new(move || Ok(factory.server()), sessions, settings);
     let (door, max_body) = (Arc::new(Door::new(local, config)), config.max_request_bytes);
+    let endpoint = Endpoint { service, engine: engine.clone(), max_body, session_per_connection };
+    let bound = endpoint.clone();
     Router::new()
-        .route("/mcp", any(move |State(engine), request| mcp(engine, service.clone(), max_body, request)))
+        .route("/mcp", any(move |request| mcp(endpoint.clone(), request)))
+        .route("/sessions/{id}/mcp", any(move |Path(id), request| session_mcp(bound.clone(), id, request)))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/api/pools", get(pools::all))
@@ -90,22 +101,58 @@ fn router(local: SocketAddr, engine: Engine, config: &HttpConfig, shutdown: &Can
         .layer(middleware::from_fn_with_state(door, front::check))
 }
 
-async fn mcp(
-    engine: Engine,
+/// What `/mcp` and the doors of single sessions share.
+#[derive(Clone)]
+struct Endpoint {
     service: StreamableHttpService<McpServer, Sessions>,
+    engine: Engine,
     max_body: usize,
-    request: Request,
-) -> Response {
+    session_per_connection: bool,
+}
+
+/// For clients that say in their calls where they want to run.
+async fn mcp(endpoint: Endpoint, request: Request) -> Response {
+    let connection = request.headers().get("mcp-session-id").and_then(|id| id.to_str().ok());
+    let session = match connection.filter(|_| endpoint.session_per_connection) {
+        Some(id) => SessionName::new(format!("connection-{id}")).map_or(Bound::Free, Bound::Implied),
+        None => Bound::Free,
+    };
+    serve_mcp(endpoint, Origin { caller: Caller::local(), session }, request).await
+}
+
+/// The door of one session, for clients that know nothing of sessions.
+async fn session_mcp(endpoint: Endpoint, id: String, request: Request) -> Response {
+    if !endpoint.engine.modes().has_sessions() {
+        return error(
+            StatusCode::NOT_FOUND,
+            "not_found",
+            "There are no sessions with this configuration (ADDRESSING).",
+        );
+    }
+    match SessionName::new(id) {
+        Ok(name) => {
+            let origin = Origin { caller: Caller::local(), session: Bound::Fixed(name) };
+            serve_mcp(endpoint, origin, request).await
+        }
+        Err(wrong) => error(StatusCode::BAD_REQUEST, "bad_request", &wrong.to_string()),
+    }
+}
+
+async fn serve_mcp(endpoint: Endpoint, origin: Origin, mut request: Request) -> Response {
+    let Endpoint { service, engine, max_body, .. } = endpoint;
+    // For GET and DELETE too; those are read by nobody else.
+    request.extensions_mut().insert(origin.clone());
     if request.method() != Method::POST {
         return front::in_protocol(service.handle(request).await.map(Body::new)).await;
     }
     match front::read(request, max_body).await {
         Ok((mut request, body)) => {
             if let Some(call) = front::Call::read(&body)
-                && let Some(arrival) = Arrival::now(&engine, &call.tool, |name| call.argument(name))
+                && let Some(arrival) = Arrival::now(&engine, &origin, &call.tool, |name| call.argument(name))
             {
                 request.extensions_mut().insert(arrival);
             }
+            request.extensions_mut().insert(origin);
             let response = service.handle(request).await.map(Body::new);
             front::in_protocol(front::explain(response, &body).await).await
         }

@@ -2,20 +2,24 @@
 
 mod arrival;
 mod content;
+mod files;
 mod stdio;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use greenroom_engine::{CallError, CallFailure, CallRequest, Engine, Outcome, Progress, Served, ToolList};
+use greenroom_core::target::SessionName;
+use greenroom_engine::{
+    Bound, CallError, CallFailure, CallRequest, Engine, Origin, Outcome, Progress, Served, ToolList,
+};
 use rmcp::ErrorData;
 use rmcp::ServerHandler;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
-    CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, Implementation, ListResourcesResult,
-    ListToolsResult, MetaObject, PaginatedRequestParams, ProgressNotificationParam, ProgressToken,
-    ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource,
-    ResourceContents, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
+    CustomResult, ErrorCode, Extensions, GetPromptRequestParams, GetPromptResponse, Implementation,
+    ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams, ProgressNotificationParam,
+    ProgressToken, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
+    Resource, ResourceContents, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext, RoleServer, SubscriptionContext};
 use tokio::sync::{mpsc, watch};
@@ -40,11 +44,17 @@ const FOR_A_PAGE: &str = "Greenroom drives a real browser. Begin with browser_na
      browser_snapshot, and act on the element refs that the snapshot gives. Calls run one after another, in the \
      order in which they arrive. A call can be cancelled; the browser is then free for the next one.";
 
+const FOR_SESSIONS: &str = "Greenroom gives every agent a real browser of its own. Choose a sessionId, any text that is yours alone \
+     (the name of your task will do), and give the same one with every call: cookies, tabs and files are then yours. Begin with \
+     browser_navigate, read the page with browser_snapshot, and act on the element refs that the snapshot gives. Calls of one \
+     session run one after another; sessions run beside one another. A session ends when it has not been used for a while, or \
+     with session_close; session_list shows yours, session_files what they have written.";
+
 const FOR_POOLS: &str = "Greenroom drives pools of real browsers. Begin with browser_navigate, read the page with \
      browser_snapshot, and act on the element refs that the snapshot gives. A call goes to the next free browser of the \
-     default pool, so two calls may land on different browsers: to stay on one page, give browser_instance (and \
-     browser_pool) with every call, or put the steps into one browser_execute_bulk. browser_pool_status shows the pools \
-     and what each is for; _meta of every answer says where it ran.";
+     default pool, so two calls may land on different browsers. To stay on one page, give a sessionId, any text of yours, \
+     with every call, or browser_instance (and browser_pool), or put the steps into one browser_execute_bulk. \
+     browser_pool_status shows the pools and what each is for; _meta of every answer says where it ran.";
 
 const FOR_OTHERS: &str = "Greenroom passes on the tools of another MCP server as they are. Calls run beside one another and \
      can be cancelled.";
@@ -52,6 +62,8 @@ const FOR_OTHERS: &str = "Greenroom passes on the tools of another MCP server as
 /// Serves one connection (older era) or one request (newer era).
 pub struct McpServer {
     engine: Engine,
+    /// Where calls come from, unless their own request says otherwise.
+    origin: Origin,
     tools: Arc<ToolCache>,
     /// Present over HTTP, where sessions of the older era expire.
     activity: Option<Activity>,
@@ -65,23 +77,25 @@ pub struct McpServer {
 #[derive(Clone)]
 pub struct McpServerFactory {
     engine: Engine,
+    origin: Origin,
     tools: Arc<ToolCache>,
     activity: Option<Activity>,
 }
 
 impl McpServerFactory {
-    pub fn new(engine: Engine) -> Self {
-        Self { engine, tools: Arc::default(), activity: None }
+    pub fn new(engine: Engine, origin: Origin) -> Self {
+        Self { engine, origin, tools: Arc::default(), activity: None }
     }
 
-    pub(crate) fn with_activity(engine: Engine, activity: Activity) -> Self {
-        Self { activity: Some(activity), ..Self::new(engine) }
+    pub(crate) fn with_activity(engine: Engine, origin: Origin, activity: Activity) -> Self {
+        Self { activity: Some(activity), ..Self::new(engine, origin) }
     }
 
     pub fn server(&self) -> McpServer {
         let alive = CancellationToken::new();
         McpServer {
             engine: self.engine.clone(),
+            origin: self.origin.clone(),
             tools: Arc::clone(&self.tools),
             activity: self.activity.clone(),
             announcing: AtomicBool::new(false),
@@ -103,16 +117,26 @@ impl ToolCache {
         {
             return Arc::clone(tools);
         }
-        let read = |raw: &str| match serde_json::from_str::<Tool>(raw) {
-            Ok(tool) => Some(tool),
-            Err(error) => {
-                tracing::warn!(%error, raw, "the upstream lists a tool that MCP does not know how to write; left out");
-                None
-            }
-        };
-        let tools = Arc::new(list.iter().filter_map(|tool| read(tool.raw.get())).collect::<Vec<_>>());
+        let tools = Arc::new(list.iter().filter_map(|tool| read_tool(tool.raw.get())).collect::<Vec<_>>());
         *cache = Some((list.hash(), Arc::clone(&tools)));
         tools
+    }
+}
+
+fn read_tool(raw: &str) -> Option<Tool> {
+    serde_json::from_str::<Tool>(raw)
+        .inspect_err(|error| {
+            tracing::warn!(%error, raw, "the upstream lists a tool that MCP does not know how to write; left out");
+        })
+        .ok()
+}
+
+impl McpServer {
+    /// Where a request comes from: what its HTTP request brought along, else what the connection is.
+    fn origin(&self, extensions: &Extensions) -> Origin {
+        let over_http =
+            extensions.get::<http::request::Parts>().and_then(|parts| parts.extensions.get::<Origin>());
+        over_http.unwrap_or(&self.origin).clone()
     }
 }
 
@@ -129,10 +153,12 @@ impl ServerHandler for McpServer {
         us.title = Some("Greenroom".to_owned());
         let mut info = ServerConfig::new(capabilities);
         info.server_info = us;
-        let instructions = match (self.engine.is_addressed(), self.engine.takes_turns()) {
-            (true, _) => FOR_POOLS,
-            (false, true) => FOR_A_PAGE,
-            (false, false) => FOR_OTHERS,
+        let modes = self.engine.modes();
+        let instructions = match (modes.pools, modes.has_sessions(), self.engine.takes_turns()) {
+            (true, ..) => FOR_POOLS,
+            (false, true, _) => FOR_SESSIONS,
+            (false, false, true) => FOR_A_PAGE,
+            (false, false, false) => FOR_OTHERS,
         };
         info.instructions = Some(instructions.to_owned());
         info
@@ -141,11 +167,17 @@ impl ServerHandler for McpServer {
     async fn list_tools(
         &self,
         _page: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let list = self.engine.tools().await;
         let list = list.map_err(|unavailable| ErrorData::internal_error(unavailable.to_string(), None))?;
-        let tools = self.tools.convert(&list).as_ref().clone();
+        let tools = match self.origin(&context.extensions).session {
+            // Who comes in by a session's own door sees the upstream's tools as they are.
+            Bound::Fixed(_) => {
+                list.iter().filter_map(|tool| read_tool(tool.plain.as_deref()?.get())).collect()
+            }
+            _ => self.tools.convert(&list).as_ref().clone(),
+        };
         // The list is the same for everybody.
         Ok(ListToolsResult::with_all_items(tools)
             .with_ttl_ms(TOOLS_TTL_MS)
@@ -166,6 +198,7 @@ impl ServerHandler for McpServer {
         let token = context.meta.get_progress_token();
         let (progress, mut reports) = mpsc::channel(PROGRESS_QUEUE);
         let mut call = self.engine.call(CallRequest {
+            origin: self.origin(&context.extensions),
             tool: request.name.into_owned(),
             arguments: request.arguments.unwrap_or_default(),
             place: Arrival::of(&context.extensions),
@@ -222,8 +255,19 @@ impl ServerHandler for McpServer {
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
+        if let Some((session, file)) = files::parse(&request.uri) {
+            let caller = self.origin(&context.extensions).caller;
+            let found = self.engine.session_file(&caller, &session, &file);
+            let (file, bytes) = found.ok_or_else(|| {
+                ErrorData::resource_not_found(format!("Unknown resource: {}.", request.uri), None)
+            })?;
+            let contents = files::contents(&request.uri, &file, bytes);
+            let result =
+                ReadResourceResult::new(vec![contents]).with_ttl_ms(0).with_cache_scope(CacheScope::Private);
+            return Ok(result.into());
+        }
         if request.uri != STATUS_URI {
             let message = format!("Unknown resource: {}. There is {STATUS_URI}.", request.uri);
             return Err(ErrorData::resource_not_found(message, None));
@@ -247,15 +291,24 @@ impl ServerHandler for McpServer {
     async fn list_resources(
         &self,
         _page: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let mut status = Resource::new(STATUS_URI, "status");
         status.title = Some("Status of the browser pools".to_owned());
         status.description = Some("What browser_pool_status answers.".to_owned());
         status.mime_type = Some("application/json".to_owned());
-        Ok(ListResourcesResult::with_all_items(vec![status])
-            .with_ttl_ms(TOOLS_TTL_MS)
-            .with_cache_scope(CacheScope::Public))
+        let mut resources = vec![status];
+        let caller = self.origin(&context.extensions).caller;
+        for session in self.engine.sessions(&caller) {
+            let Ok(name) = SessionName::new(session.id) else { continue };
+            for file in self.engine.session_files(&caller, &name).unwrap_or_default() {
+                resources.push(files::resource(&name, &file));
+            }
+        }
+        // Files come and go with every call.
+        Ok(ListResourcesResult::with_all_items(resources)
+            .with_ttl_ms(0)
+            .with_cache_scope(CacheScope::Private))
     }
 
     /// What rmcp could not read as one of MCP's requests ends here, also a known one with wrong parameters.
@@ -348,6 +401,15 @@ fn note_where(result: &mut CallToolResult, served: Served) {
     let waited = u64::try_from(served.waited.as_millis()).unwrap_or(u64::MAX);
     let meta = result.meta.get_or_insert_with(|| MetaObject(serde_json::Map::new()));
     meta.0.insert("greenroom/pool".to_owned(), served.pool.into());
-    meta.0.insert("greenroom/instance".to_owned(), served.instance.into());
+    if let Some(instance) = served.instance {
+        meta.0.insert("greenroom/instance".to_owned(), instance.into());
+    }
+    if let Some(session) = served.session {
+        meta.0.insert("greenroom/sessionId".to_owned(), session.into());
+    }
     meta.0.insert("greenroom/waitedMs".to_owned(), waited.into());
+    if let Some(notice) = served.notice {
+        // In front, where an agent reads it before it trusts the rest.
+        result.content.insert(0, ContentBlock::text(notice));
+    }
 }

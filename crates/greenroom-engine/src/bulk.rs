@@ -6,16 +6,21 @@ use tokio::time::Instant;
 
 use crate::call::CallFailure;
 use crate::own::{BulkArguments, OwnTool};
-use crate::pool::Waiting;
-use crate::running::{Held, Running, ask};
+use crate::running::{Held, Running, Spot, ask};
 use crate::tools::{Kind, ToolBooks};
 
 /// How many calls one script may have.
 const MOST_COMMANDS: usize = 1000;
 
 /// Where a call runs, as calls outside of scripts say it.
-const ADDRESS: [&str; 5] =
-    ["browser_pool", "browser_instance", "greenroom_browser_pool", "greenroom_browser_instance", "sessionId"];
+const ADDRESS: [&str; 6] = [
+    "sessionId",
+    "browser_pool",
+    "browser_instance",
+    "greenroom_sessionId",
+    "greenroom_browser_pool",
+    "greenroom_browser_instance",
+];
 
 /// Reads a script and finds what can be found wrong with it before anything runs.
 pub(crate) fn read(arguments: Map<String, Value>, books: &ToolBooks) -> Result<BulkArguments, CallFailure> {
@@ -61,9 +66,9 @@ struct Script {
 }
 
 impl Running {
-    pub(crate) async fn run_bulk(mut self, waiting: Waiting, bulk: BulkArguments) {
+    pub(crate) async fn run_bulk(mut self, spot: Spot, bulk: BulkArguments) {
         let tools: Vec<_> = bulk.commands.iter().map(|command| command.tool.clone()).collect();
-        let held = match self.hold(waiting, &tools).await {
+        let held = match self.hold(spot, &tools).await {
             Ok(held) => held,
             Err(failure) => return self.answer(Err(failure)),
         };
@@ -87,6 +92,7 @@ impl Running {
             // Every step has the time that it would have by itself.
             let deadline = held.deadline(Instant::now());
             let (result, rest) = ask(&held, &tool, arguments, None, deadline, &self.cancel).await;
+            held.saw(&result);
             if matches!(result, Err(CallFailure::Cancelled)) {
                 self.answer(Err(CallFailure::Cancelled));
                 return rest.settle(&held, deadline).await;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use greenroom_core::target::{AddressError, UnknownPool};
+use greenroom_core::target::{AddressError, SessionName, UnknownPool};
+use greenroom_upstream::LaunchError;
 use greenroom_upstream::instance::Unavailable;
 use greenroom_upstream::rpc::{CallError, Progress};
 use serde_json::{Map, Value};
@@ -11,8 +12,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Place;
+use crate::sessions::Caller;
 
 pub struct CallRequest {
+    pub origin: Origin,
     pub tool: String,
     pub arguments: Map<String, Value>,
     /// The place in line, if it was taken when the call arrived.
@@ -33,9 +36,39 @@ pub struct Outcome {
 #[derive(Clone, Debug)]
 pub struct Served {
     pub pool: String,
-    pub instance: String,
+    /// The leased instance, where one was leased.
+    pub instance: Option<String>,
+    /// The session, where it was one.
+    pub session: Option<String>,
     /// How long it waited for its browser.
     pub waited: Duration,
+    /// What the caller has to know about the browser.
+    pub notice: Option<String>,
+}
+
+/// Where a call comes from.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    pub caller: Caller,
+    pub session: Bound,
+}
+
+/// What the way in says about the session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// Nothing: the arguments do.
+    Free,
+    /// Where the arguments name none, it is this one.
+    Implied(SessionName),
+    /// It is this one, and the arguments have nothing to say.
+    Fixed(SessionName),
+}
+
+impl Origin {
+    /// The local user, by whatever way.
+    pub fn local() -> Self {
+        Self { caller: Caller::local(), session: Bound::Free }
+    }
 }
 
 /// Why a call has no result. Every variant says what happened and what to do about it.
@@ -83,6 +116,24 @@ pub enum CallFailure {
     InstanceFailed { pool: String, instance: String, cause: String },
     #[error("Instance {instance} of pool '{pool}' is being removed. Use another.")]
     InstanceLeaving { pool: String, instance: String },
+    #[error("The session `{name}` was closed: {reason}. The next call with that name makes a new one.")]
+    SessionClosed { name: String, reason: String },
+    #[error("There is no session `{name}`. `session_list` names those that there are.")]
+    NoSuchSession { name: String },
+    #[error(
+        "There is a session `{name}` already. Use it, close it with `session_close`, or choose another name."
+    )]
+    SessionExists { name: String },
+    #[error(
+        "Session `{name}` lives in pool {actual}, not in {pool}. Leave out browser_pool, or use another name."
+    )]
+    OtherPool { name: String, pool: String, actual: String },
+    #[error(
+        "There are {most} sessions already, which is as many as may be ({key}). Close one with `session_close`."
+    )]
+    TooManySessions { most: usize, key: &'static str },
+    #[error("A browser for the session could not be started: {}", greenroom_upstream::driver::chain(.0))]
+    NoSeat(LaunchError),
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
     /// The upstream's own answer was an error, or there was none.

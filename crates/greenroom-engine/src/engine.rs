@@ -1,24 +1,34 @@
 //! The engine's handle: takes calls and sends each on its way.
 
+use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
+
+use bytes::Bytes;
 
 use futures::future::join_all;
 use greenroom_core::config::{Addressing, Driver as DriverConfig, Mistakes, PoolConfig};
-use greenroom_core::target::{Address, Parameters, UnknownPool, resolve};
-use greenroom_upstream::instance::Unavailable;
+use greenroom_core::target::{
+    Address, Modes, Parameters, SessionMode, SessionName, Target, UnknownPool, resolve,
+};
+use greenroom_upstream::instance::{Failure, Unavailable};
 use serde_json::{Map, Value, json};
 use tokio::sync::{oneshot, watch};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::bulk;
-use crate::call::{CallFailure, CallHandle, CallRequest, Outcome};
-use crate::own::{BulkArguments, OwnTool, PoolStatusArguments};
-use crate::pool::{DriverFactory, Pool, Scaled, Waiting};
-use crate::running::{Reporter, Running};
+use crate::call::{Bound, CallFailure, CallHandle, CallRequest, Origin, Outcome};
+use crate::fleet::{Fleet, Wishes};
+use crate::own::{
+    BulkArguments, CreateArguments, NoArguments, OwnTool, PoolStatusArguments, SessionArguments,
+};
+use crate::pool::{DriverFactory, Pool, Scaled};
+use crate::running::{Reporter, Running, Spot};
+use crate::session_files::{SessionFile, SessionFolders};
+use crate::sessions::{Caller, SessionKey, SessionReport, Sessions};
 use crate::status::StatusReport;
 use crate::tools::{Additions, Kind, Lookup, ToolBooks, ToolList};
 
@@ -28,8 +38,16 @@ pub struct EngineConfig {
     pub addressing: Addressing,
     /// How long calls in flight have to finish when we are asked to stop.
     pub drain: Duration,
-    /// Where lists of tools are kept across starts.
-    pub cache_dir: PathBuf,
+    /// `None`: one caller may have any number of sessions.
+    pub max_sessions_per_caller: Option<usize>,
+    /// How long the files of a session stay after its end.
+    pub session_files_grace: Duration,
+    /// Folders that sessions may read from beside their own.
+    pub readable: Vec<PathBuf>,
+    /// Where everything is kept.
+    pub data_dir: PathBuf,
+    /// Names this life of the process.
+    pub run_id: String,
 }
 
 #[derive(Clone)]
@@ -37,51 +55,81 @@ pub struct Engine(Arc<Shared>);
 
 pub(crate) struct Shared {
     pools: Vec<Arc<Pool>>,
+    sessions: Arc<Sessions>,
+    folders: Arc<SessionFolders>,
     pub(crate) books: Arc<ToolBooks>,
-    /// Calls can say which pool and instance they want.
-    is_addressed: bool,
+    modes: Modes,
     drain: Duration,
     calls: TaskTracker,
     pub(crate) stopping: CancellationToken,
 }
 
 /// A place in line, for whoever knows that a call has arrived before they can make it.
-pub struct Place(Result<Waiting, CallFailure>);
+pub struct Place(Result<Spot, CallFailure>);
+
+/// How often sessions are looked at, at most and at least.
+const SWEEP_EVERY: Duration = Duration::from_secs(30);
+const SWEEP_OFTEN: Duration = Duration::from_millis(50);
 
 impl Engine {
     pub fn new(config: EngineConfig, drivers: &DriverFactory) -> Self {
-        let has_pools = config.pools.iter().any(|pool| !pool.is_implicit);
-        let is_addressed = has_pools || config.addressing == Addressing::Pool;
-        let has_pages = config
-            .pools
-            .iter()
-            .flat_map(|pool| &pool.instances)
-            .any(|instance| matches!(instance.upstream.driver, DriverConfig::Playwright(_)));
+        let modes = modes(&config);
+        let has_pages = has_pages(&config.pools);
         let mut own = Vec::new();
-        if is_addressed {
+        if modes.pools {
             own.push(OwnTool::PoolStatus);
         }
-        if is_addressed || has_pages {
+        if modes.pools || has_pages {
             own.push(OwnTool::ExecuteBulk);
         }
+        if modes.has_sessions() {
+            own.extend([OwnTool::SessionList, OwnTool::SessionClose]);
+        }
+        // These two are not part of what the strict mode promises.
+        if matches!(modes.sessions, SessionMode::Optional | SessionMode::Always) {
+            own.extend([OwnTool::SessionFiles, OwnTool::CreateSession]);
+        }
         let described = |pool: &PoolConfig| (pool.name.clone(), pool.description.clone());
-        let pools = is_addressed.then(|| config.pools.iter().map(described).collect());
-        let books = ToolBooks::new(&config.cache_dir, Additions { pools, own });
+        let described = config.pools.iter().map(described).collect();
+        let additions = Additions { modes, pools: described, own };
+        let books = ToolBooks::new(&config.data_dir.join("cache"), additions);
+        let folders =
+            Arc::new(SessionFolders::new(&config.data_dir, &config.run_id, config.session_files_grace));
+        let mut fleets = Vec::new();
+        if modes.has_sessions() {
+            for pool in &config.pools {
+                fleets.extend(fleet(pool, drivers, &books, &folders, &config.readable));
+            }
+        }
+        let sessions = Sessions::new(fleets, config.max_sessions_per_caller);
+        let idle = config.pools.iter().filter_map(|pool| pool.sessions.idle).min();
         let make = |pool| Pool::new(pool, Arc::clone(drivers), Arc::clone(&books));
         let pools = config.pools.into_iter().map(make).collect();
-        Self(Arc::new(Shared {
+        let shared = Arc::new(Shared {
             pools,
+            sessions,
+            folders,
             books,
-            is_addressed,
+            modes,
             drain: config.drain,
             calls: TaskTracker::new(),
             stopping: CancellationToken::new(),
-        }))
+        });
+        if modes.has_sessions() {
+            let every = idle.map_or(SWEEP_EVERY, |idle| (idle / 4).clamp(SWEEP_OFTEN, SWEEP_EVERY));
+            tokio::spawn(sweep(Arc::downgrade(&shared), every));
+        }
+        Self(shared)
     }
 
     /// The tools that can be called. Starts upstreams only where there is no other way to know.
     pub async fn tools(&self) -> Result<Arc<ToolList>, Unavailable> {
-        let outcomes = join_all(self.0.pools.iter().map(|pool| learn_tools(pool))).await;
+        let outcomes = if matches!(self.0.modes.sessions, SessionMode::Always | SessionMode::Required) {
+            // Nobody leases an instance, so none is started.
+            join_all(self.0.sessions.fleets().iter().map(|fleet| learn_from_fleet(fleet))).await
+        } else {
+            join_all(self.0.pools.iter().map(|pool| learn_tools(pool))).await
+        };
         if let Some(list) = self.0.books.settled() {
             return Ok(list);
         }
@@ -105,14 +153,33 @@ impl Engine {
         self.0.stopping.is_cancelled()
     }
 
-    /// Whether calls can say which pool and instance they want.
-    pub fn is_addressed(&self) -> bool {
-        self.0.is_addressed
+    /// What calls can say about where they run.
+    pub fn modes(&self) -> Modes {
+        self.0.modes
     }
 
     /// Whether calls take turns on one page.
     pub fn takes_turns(&self) -> bool {
         self.0.pools.iter().any(|pool| pool.is_exclusive())
+    }
+
+    /// The files that a session has written. `None` when there is no such session.
+    pub fn session_files(&self, caller: &Caller, name: &SessionName) -> Option<Vec<SessionFile>> {
+        self.0.sessions.files(&SessionKey { caller: caller.clone(), name: name.clone() })
+    }
+
+    /// One of them with its content.
+    pub fn session_file(
+        &self,
+        caller: &Caller,
+        name: &SessionName,
+        file: &str,
+    ) -> Option<(SessionFile, Vec<u8>)> {
+        self.0.sessions.file(&SessionKey { caller: caller.clone(), name: name.clone() }, file)
+    }
+
+    pub fn sessions(&self, caller: &Caller) -> Vec<SessionReport> {
+        self.0.sessions.list(caller)
     }
 
     /// How the pools are: all of them, or one.
@@ -160,19 +227,24 @@ impl Engine {
 
     /// Takes a place in line for a call that has arrived and will be made in a moment. `argument` finds an argument
     /// by its name. `None` where there is nothing to wait for. Dropping the place gives it up.
-    pub fn arrive(&self, tool: &str, argument: impl Fn(&str) -> Option<Value>) -> Option<Place> {
+    pub fn arrive(
+        &self,
+        origin: &Origin,
+        tool: &str,
+        argument: impl Fn(&str) -> Option<Value>,
+    ) -> Option<Place> {
         let (parameters, upstreams) = match self.0.books.kind(tool) {
-            Some(Kind::Own(OwnTool::PoolStatus)) => return None,
-            Some(Kind::Own(OwnTool::ExecuteBulk)) => (Parameters::default(), None),
+            Some(Kind::Own(own)) if !own.has_place() => return None,
+            Some(Kind::Own(_)) => (Parameters::default(), None),
             Some(Kind::Proxied(Some(parameters))) => (parameters, Some(tool)),
             _ => (Parameters::default(), Some(tool)),
         };
-        let address = if self.0.is_addressed {
-            Address { pool: argument(&parameters.pool), instance: argument(&parameters.instance) }
-        } else {
-            Address::default()
+        let address = match origin.session {
+            // Whoever comes in by a session's own door knows nothing of addresses.
+            Bound::Fixed(_) => Address::default(),
+            _ => self.0.address(&parameters, argument),
         };
-        Some(Place(self.0.queue(&address, upstreams)))
+        Some(Place(self.0.queue(origin, &address, upstreams)))
     }
 
     /// Starts a call. It runs to its end whatever becomes of the handle.
@@ -180,7 +252,7 @@ impl Engine {
         let (reply, answer) = oneshot::channel();
         let cancel = CancellationToken::new();
         let handle = CallHandle { answer, cancel: cancel.clone() };
-        let CallRequest { tool, mut arguments, place, progress } = request;
+        let CallRequest { origin, tool, mut arguments, place, progress } = request;
         let running = |reply| Running {
             engine: Arc::clone(&self.0),
             cancel,
@@ -189,31 +261,102 @@ impl Engine {
             progress: Reporter::new(progress),
         };
         // The place in line is taken here at the latest, and not in the task: tasks begin in no particular order.
-        let place = place.or_else(|| self.arrive(&tool, |name| arguments.get(name).cloned()));
-        match self.0.prepare(&tool, &mut arguments, place) {
-            Ok(Prepared::Call(waiting)) => {
-                self.0.calls.spawn(running(reply).run(waiting, tool, arguments));
+        let place = place.or_else(|| self.arrive(&origin, &tool, |name| arguments.get(name).cloned()));
+        match self.0.prepare(&origin, &tool, &mut arguments, place) {
+            Ok(Prepared::Call(spot)) => {
+                self.0.calls.spawn(running(reply).run(spot, tool, arguments));
             }
-            Ok(Prepared::Bulk(waiting, bulk)) => {
-                self.0.calls.spawn(running(reply).run_bulk(waiting, bulk));
+            Ok(Prepared::Bulk(spot, bulk)) => {
+                self.0.calls.spawn(running(reply).run_bulk(spot, bulk));
             }
-            Ok(Prepared::Status(pool)) => {
-                let status = self.status(pool.as_deref()).map_err(CallFailure::from);
-                let result = status.map(|status| {
-                    let report = serde_json::to_value(&status).expect("a report is plain JSON");
-                    let text = format!("{report:#}");
-                    let result = json!({
-                        "content": [{ "type": "text", "text": text }], "structuredContent": report, "isError": false,
-                    });
-                    serde_json::to_vec(&result).expect("JSON can be written").into()
+            Ok(Prepared::Own(own)) => {
+                let engine = self.clone();
+                self.0.calls.spawn(async move {
+                    let result = engine.perform(own, &origin.caller, arguments).await;
+                    let _ = reply.send(Outcome { result, served: None });
                 });
-                let _ = reply.send(Outcome { result, served: None });
             }
             Err(failure) => {
                 let _ = reply.send(Outcome { result: Err(failure), served: None });
             }
         }
         handle
+    }
+
+    /// A tool of ours that needs no browser.
+    async fn perform(
+        &self,
+        tool: OwnTool,
+        caller: &Caller,
+        arguments: Map<String, Value>,
+    ) -> Result<Bytes, CallFailure> {
+        let key = |name: String| {
+            Ok::<_, CallFailure>(SessionKey { caller: caller.clone(), name: SessionName::new(name)? })
+        };
+        let sessions = &self.0.sessions;
+        let answer = match tool {
+            OwnTool::PoolStatus => {
+                let read: PoolStatusArguments = tool.read(arguments)?;
+                let status = self.status(read.pool_name.as_deref().filter(|name| !name.is_empty()))?;
+                serde_json::to_value(&status)
+            }
+            OwnTool::SessionList => {
+                let NoArguments {} = tool.read(arguments)?;
+                Ok(json!({ "sessions": sessions.list(caller) }))
+            }
+            OwnTool::SessionClose => {
+                let SessionArguments { session } = tool.read(arguments)?;
+                let key = key(session)?;
+                if !sessions.close(&key, "it was closed by its owner").await {
+                    return Err(CallFailure::NoSuchSession { name: key.name.to_string() });
+                }
+                Ok(json!({ "sessionId": key.name.as_str(), "closed": true }))
+            }
+            OwnTool::SessionFiles => {
+                let SessionArguments { session } = tool.read(arguments)?;
+                let key = key(session)?;
+                let files = sessions
+                    .files(&key)
+                    .ok_or_else(|| CallFailure::NoSuchSession { name: key.name.to_string() })?;
+                let files = files.iter().map(|file| {
+                    json!({
+                        "name": file.name, "size": file.size, "modified": file.modified, "mime_type": file.mime_type,
+                        "uri": file_uri(&key.name, &file.name),
+                    })
+                });
+                Ok(json!({ "sessionId": key.name.as_str(), "files": files.collect::<Vec<_>>() }))
+            }
+            OwnTool::CreateSession => {
+                let read: CreateArguments = tool.read(arguments)?;
+                let name = read.session.filter(|name| !name.is_empty()).unwrap_or_else(mint_name);
+                let key = key(name)?;
+                if sessions.find(&key).is_some() {
+                    return Err(CallFailure::SessionExists { name: key.name.to_string() });
+                }
+                let pool = match read.pool.filter(|pool| !pool.is_empty()) {
+                    Some(pool) => Some(self.pool(&pool)?.name().to_owned()),
+                    None => None,
+                };
+                let wishes = Wishes {
+                    viewport: read.viewport.map(|size| (size.width, size.height)),
+                    user_agent: read.user_agent,
+                    device: read.device,
+                    storage_state: read.storage_state.map(Value::Object),
+                };
+                let idle = read.idle_timeout.map(Duration::from_millis);
+                let report = sessions.create(&key, pool.as_deref(), wishes, idle)?;
+                Ok(
+                    json!({ "sessionId": report.id, "pool": report.pool, "seat": report.seat, "idle_timeout_ms": report.idle_left_ms }),
+                )
+            }
+            OwnTool::ExecuteBulk => unreachable!("it has a place"),
+        };
+        let answer = answer.expect("reports are plain JSON");
+        let text = format!("{answer:#}");
+        let result = json!({
+            "content": [{ "type": "text", "text": text }], "structuredContent": answer, "isError": false,
+        });
+        Ok(serde_json::to_vec(&result).expect("JSON can be written").into())
     }
 
     /// Refuses new calls, lets those in flight finish for a while, then ends the upstreams.
@@ -226,15 +369,87 @@ impl Engine {
         if timeout(self.0.drain, self.0.calls.wait()).await.is_err() {
             tracing::warn!(calls = self.0.calls.len(), "calls in flight were cut off");
         }
-        join_all(self.0.pools.iter().map(|pool| pool.stop())).await;
+        let pools = join_all(self.0.pools.iter().map(|pool| pool.stop()));
+        tokio::join!(pools, self.0.sessions.stop());
     }
 }
 
 /// What a call turns out to be.
 enum Prepared {
-    Call(Waiting),
-    Bulk(Waiting, BulkArguments),
-    Status(Option<String>),
+    Call(Spot),
+    Bulk(Spot, BulkArguments),
+    Own(OwnTool),
+}
+
+/// What calls can say about where they run.
+fn modes(config: &EngineConfig) -> Modes {
+    let has_pools = config.pools.iter().any(|pool| !pool.is_implicit);
+    let wants_sessions = config.pools.iter().any(|pool| pool.sessions.isolation.is_some());
+    match config.addressing {
+        Addressing::Pool => Modes::POOLS,
+        Addressing::Session => Modes { sessions: SessionMode::Required, pools: false },
+        Addressing::Auto if has_pools => Modes { sessions: SessionMode::Optional, pools: true },
+        Addressing::Auto if has_pages(&config.pools) || wants_sessions => {
+            Modes { sessions: SessionMode::Always, pools: false }
+        }
+        // Another MCP server is passed on as it is.
+        Addressing::Auto => Modes { sessions: SessionMode::Off, pools: false },
+    }
+}
+
+fn has_pages(pools: &[PoolConfig]) -> bool {
+    let mut instances = pools.iter().flat_map(|pool| &pool.instances);
+    instances.any(|instance| matches!(instance.upstream.driver, DriverConfig::Playwright(_)))
+}
+
+/// Where the sessions of a pool live. They follow the pool, and none of its instances in particular.
+fn fleet(
+    pool: &PoolConfig,
+    drivers: &DriverFactory,
+    books: &Arc<ToolBooks>,
+    folders: &Arc<SessionFolders>,
+    readable: &[PathBuf],
+) -> Option<Arc<Fleet>> {
+    let instance = pool
+        .instance(u32::MAX)
+        .inspect_err(|mistakes| tracing::warn!(pool = pool.name, "no sessions in this pool: {mistakes}"))
+        .ok()?;
+    let driver = drivers(pool, &instance);
+    let book = books.of(&driver, &instance.upstream, pool);
+    let (supervision, folders) = (instance.upstream.supervision, Arc::clone(folders));
+    Some(Fleet::new(pool.clone(), supervision, driver, book, folders, readable.to_vec()))
+}
+
+async fn sweep(engine: Weak<Shared>, every: Duration) {
+    loop {
+        sleep(every).await;
+        let Some(engine) = engine.upgrade() else { return };
+        if engine.stopping.is_cancelled() {
+            return;
+        }
+        engine.sessions.sweep().await;
+        engine.folders.sweep();
+    }
+}
+
+/// A name that nobody has chosen.
+fn mint_name() -> String {
+    let random = RandomState::new().hash_one(std::time::Instant::now());
+    format!("s-{random:016x}")
+}
+
+/// The address of a session's file as a resource.
+pub fn file_uri(session: &SessionName, file: &str) -> String {
+    format!("greenroom://sessions/{}/files/{}", escaped(session.as_str(), ""), escaped(file, "/"))
+}
+
+fn escaped(text: &str, plain: &str) -> String {
+    let is_plain = |byte: u8| {
+        byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) || plain.as_bytes().contains(&byte)
+    };
+    text.bytes()
+        .map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
 }
 
 impl Shared {
@@ -248,49 +463,94 @@ impl Shared {
         }
     }
 
+    /// What a call says about where it wants to run.
+    fn address(&self, parameters: &Parameters, argument: impl Fn(&str) -> Option<Value>) -> Address {
+        let mut address = Address::default();
+        if self.modes.has_sessions() {
+            address.session = argument(&parameters.session);
+        }
+        if self.modes.pools {
+            address.pool = argument(&parameters.pool);
+            address.instance = argument(&parameters.instance);
+        }
+        address
+    }
+
     /// `tool` is what the upstream will be asked for, where that is known by now.
-    fn queue(&self, address: &Address, tool: Option<&str>) -> Result<Waiting, CallFailure> {
+    fn queue(&self, origin: &Origin, address: &Address, tool: Option<&str>) -> Result<Spot, CallFailure> {
         if self.stopping.is_cancelled() {
             return Err(CallFailure::ShuttingDown);
         }
-        let target = resolve(address, self.pools.iter().map(|pool| pool.name()))?;
-        if let Some(tool) = tool {
-            self.check_tool(&target.pool, tool)?;
+        let implied = match &origin.session {
+            Bound::Implied(name) => Some(name),
+            Bound::Free | Bound::Fixed(_) => None,
+        };
+        let target = match &origin.session {
+            Bound::Fixed(name) => Target::Session { name: name.clone(), pool: None },
+            _ => resolve(address, self.modes, implied, self.pools.iter().map(|pool| pool.name()))?,
+        };
+        match target {
+            Target::Lease { pool, instance } => {
+                if let Some(tool) = tool {
+                    self.check_tool(&pool, tool)?;
+                }
+                let pool = self.pools.iter().find(|known| known.name() == pool);
+                let waiting = pool.expect("targets are pools that there are").request(instance.as_deref())?;
+                Ok(Spot::Lease(waiting))
+            }
+            Target::Session { name, pool } => {
+                let default = || self.pools.first().map(|pool| pool.name().to_owned()).unwrap_or_default();
+                if let Some(tool) = tool {
+                    self.check_tool(&pool.clone().unwrap_or_else(default), tool)?;
+                }
+                let key = SessionKey { caller: origin.caller.clone(), name };
+                self.sessions.visit(&key, pool.as_deref()).map(Spot::Session)
+            }
         }
-        let pool = self.pools.iter().find(|pool| pool.name() == target.pool);
-        pool.expect("targets are pools that there are").request(target.instance.as_deref())
     }
 
     /// Reads what is ours out of the arguments.
     fn prepare(
         &self,
+        origin: &Origin,
         tool: &str,
         arguments: &mut Map<String, Value>,
         place: Option<Place>,
     ) -> Result<Prepared, CallFailure> {
         let kind = self.books.kind(tool);
-        // Nothing to wait for: only the status is like that.
-        let Some(Place(waiting)) = place else {
-            let read: PoolStatusArguments = OwnTool::PoolStatus.read(std::mem::take(arguments))?;
-            return Ok(Prepared::Status(read.pool_name.filter(|name| !name.is_empty())));
+        let Some(Place(spot)) = place else {
+            return match kind {
+                Some(Kind::Own(own)) => Ok(Prepared::Own(own)),
+                _ => unreachable!("only tools of ours have no place"),
+            };
         };
         let ours = Parameters::default();
         let parameters = match &kind {
             Some(Kind::Proxied(Some(parameters))) => parameters,
             _ => &ours,
         };
-        if self.is_addressed {
-            arguments.remove(&parameters.pool);
-            arguments.remove(&parameters.instance);
+        if !matches!(origin.session, Bound::Fixed(_)) {
+            if self.modes.has_sessions() {
+                arguments.remove(&parameters.session);
+            }
+            if self.modes.pools {
+                arguments.remove(&parameters.pool);
+                arguments.remove(&parameters.instance);
+            }
         }
         match kind {
-            Some(Kind::Own(OwnTool::ExecuteBulk)) => {
+            Some(Kind::Own(_)) => {
                 let bulk = bulk::read(std::mem::take(arguments), &self.books)?;
-                Ok(Prepared::Bulk(waiting?, bulk))
+                Ok(Prepared::Bulk(spot?, bulk))
             }
-            _ => Ok(Prepared::Call(waiting?)),
+            _ => Ok(Prepared::Call(spot?)),
         }
     }
+}
+
+async fn learn_from_fleet(fleet: &Fleet) -> Result<(), Unavailable> {
+    let learnt = fleet.learn().await;
+    learnt.map_err(|error| Unavailable::NotStarted(Arc::new(Failure::Launch(error))))
 }
 
 /// Makes sure that a pool's tools are known, if there is an upstream that can be asked.

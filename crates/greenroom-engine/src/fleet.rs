@@ -33,11 +33,11 @@ const LINGER: Duration = Duration::from_secs(120);
 
 /// What a session asks for beyond what its pool is configured for.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Wishes {
-    pub viewport: Option<(u32, u32)>,
-    pub user_agent: Option<String>,
-    pub device: Option<String>,
-    pub storage_state: Option<Value>,
+pub(crate) struct Wishes {
+    pub(crate) viewport: Option<(u32, u32)>,
+    pub(crate) user_agent: Option<String>,
+    pub(crate) device: Option<String>,
+    pub(crate) storage_state: Option<Value>,
 }
 
 pub(crate) struct Fleet {
@@ -91,7 +91,6 @@ impl Drop for Occupied {
 pub(crate) struct SessionSeat {
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) folder: PathBuf,
-    pub(crate) isolation: Isolation,
     behind: Behind,
     folders: Arc<SessionFolders>,
 }
@@ -131,7 +130,8 @@ impl Fleet {
             Some(Isolation::Context) | None if can_share => Isolation::Context,
             _ => Isolation::Process,
         };
-        let state = State { hosts: Vec::new(), warm: Vec::new(), warming: 0, empty_since: None, is_closed: false };
+        let state =
+            State { hosts: Vec::new(), warm: Vec::new(), warming: 0, empty_since: None, is_closed: false };
         Arc::new(Self {
             config,
             supervision,
@@ -148,6 +148,51 @@ impl Fleet {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn pool_name(&self) -> &str {
+        &self.config.name
+    }
+
+    pub(crate) fn call_timeout(&self) -> Option<Duration> {
+        self.config.call_timeout
+    }
+
+    pub(crate) fn most_sessions(&self) -> Option<usize> {
+        self.config.sessions.max
+    }
+
+    pub(crate) fn idle(&self) -> Option<Duration> {
+        self.config.sessions.idle
+    }
+
+    /// Asks a server for its tools, if nobody has yet. No browser is started for that.
+    pub(crate) async fn learn(&self) -> Result<(), LaunchError> {
+        if self.book.is_known() {
+            return Ok(());
+        }
+        let _one_at_a_time = self.launching.lock().await;
+        if self.book.is_known() {
+            return Ok(());
+        }
+        match self.driver.launch_shared() {
+            Some(launch) => {
+                let host = launch.await?;
+                let opened =
+                    host.open(&SeatOptions { folder: std::env::temp_dir(), ..SeatOptions::default() }).await;
+                if let Ok(upstream) = &opened {
+                    self.book.fetch(upstream).await;
+                }
+                host.exit().await;
+                opened.map(drop)
+            }
+            None => {
+                let upstream = self.driver.launch().await?;
+                self.book.fetch(&upstream).await;
+                upstream.close().await;
+                Ok(())
+            }
+        }
     }
 
     /// A seat for a session.
@@ -176,7 +221,8 @@ impl Fleet {
 
     async fn open(self: &Arc<Self>, wishes: &Wishes) -> Result<SessionSeat, LaunchError> {
         let folder = self.folders.mint();
-        let folder = folder.map_err(|source| LaunchError::Folder { path: PathBuf::from("sessions"), source })?;
+        let folder =
+            folder.map_err(|source| LaunchError::Folder { path: PathBuf::from("sessions"), source })?;
         let options = SeatOptions {
             folder: folder.clone(),
             readable: self.readable.clone(),
@@ -207,7 +253,6 @@ impl Fleet {
             Ok((upstream, behind)) => Ok(SessionSeat {
                 upstream: Arc::new(upstream),
                 folder,
-                isolation: self.isolation,
                 behind,
                 folders: Arc::clone(&self.folders),
             }),
@@ -278,17 +323,28 @@ impl Fleet {
                 {
                     occupied.0.host.prime(&seat.upstream).await;
                 }
-                let mut state = fleet.state();
-                state.warming -= 1;
-                match seat {
-                    Ok(seat) if !state.is_closed => state.warm.push(seat),
-                    Ok(seat) => {
-                        drop(state);
-                        seat.close().await;
-                    }
-                    Err(error) => tracing::warn!(%error, "no session could be made in advance"),
+                let surplus = fleet.take_in(seat);
+                if let Some(seat) = surplus {
+                    seat.close().await;
                 }
             });
+        }
+    }
+
+    /// A warm seat has been made, or not. One that comes too late is given back.
+    fn take_in(&self, seat: Result<SessionSeat, LaunchError>) -> Option<SessionSeat> {
+        let mut state = self.state();
+        state.warming -= 1;
+        match seat {
+            Ok(seat) if state.is_closed => Some(seat),
+            Ok(seat) => {
+                state.warm.push(seat);
+                None
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no session could be made in advance");
+                None
+            }
         }
     }
 
@@ -309,9 +365,14 @@ impl Fleet {
             let (warm, stay): (Vec<_>, Vec<_>) =
                 std::mem::take(&mut state.warm).into_iter().partition(|seat| is_idle || is_old(seat));
             state.warm = stay;
-            let hosts: Vec<_> = state.hosts.iter().filter(|slot| slot.seats.load(Ordering::Relaxed) == 0).cloned().collect();
+            let hosts: Vec<_> =
+                state.hosts.iter().filter(|slot| slot.seats.load(Ordering::Relaxed) == 0).cloned().collect();
             // The last one stays for whoever comes next, unless nobody has come for long.
-            let hosts = if hosts.len() == state.hosts.len() && !is_idle { hosts[1.min(hosts.len())..].to_vec() } else { hosts };
+            let hosts = if hosts.len() == state.hosts.len() && !is_idle {
+                hosts[1.min(hosts.len())..].to_vec()
+            } else {
+                hosts
+            };
             for slot in &hosts {
                 slot.is_retired.store(true, Ordering::Relaxed);
             }

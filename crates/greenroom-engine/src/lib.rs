@@ -10,16 +10,21 @@
 mod bulk;
 mod call;
 mod engine;
+mod fleet;
 mod own;
 mod pool;
 mod running;
+mod session_files;
+mod sessions;
 mod status;
 mod tools;
 
-pub use call::{CallFailure, CallHandle, CallRequest, Outcome, Served};
-pub use engine::{Engine, EngineConfig, Place};
+pub use call::{Bound, CallFailure, CallHandle, CallRequest, Origin, Outcome, Served};
+pub use engine::{Engine, EngineConfig, Place, file_uri};
 pub use greenroom_upstream::instance::Unavailable;
 pub use greenroom_upstream::rpc::{CallError, Progress};
 pub use pool::{DriverFactory, Scaled};
+pub use session_files::SessionFile;
+pub use sessions::{Caller, SessionReport};
 pub use status::{Health, HealthCheck, InstanceReport, PoolReport, StatusReport, Summary};
 pub use tools::{ToolEntry, ToolList};

@@ -6,18 +6,21 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use greenroom_upstream::Upstream;
-use greenroom_upstream::driver::AfterInterrupt;
+use greenroom_upstream::driver::{AfterInterrupt, Overlap};
 use greenroom_upstream::instance::InUse;
 use greenroom_upstream::rpc::{Pending, Progress};
 use serde_json::{Map, Value};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::call::{CallFailure, Outcome, Served};
 use crate::engine::Shared;
-use crate::pool::{Lease, Seat, Waiting};
+use crate::fleet::SessionSeat;
+use crate::pool::{Lease, Waiting};
+use crate::sessions::Visit;
+use crate::tools::ToolBook;
 
 /// How long a browser has to come to rest after its context was closed under a call, before it is given up.
 const AFTER_RESET: Duration = Duration::from_secs(10);
@@ -39,20 +42,53 @@ pub(crate) struct Running {
     pub(crate) progress: Reporter,
 }
 
-/// An instance in use: leased, and its upstream at hand.
+/// A browser in use: nobody else has it, and its upstream is at hand.
 pub(crate) struct Held {
-    pub(crate) lease: Lease,
-    pub(crate) upstream: InUse,
+    browser: Browser,
+    call_timeout: Option<Duration>,
+    has_page: bool,
+    book: Arc<ToolBook>,
+}
+
+enum Browser {
+    Leased { upstream: InUse, _lease: Lease },
+    Session { seat: Arc<SessionSeat>, visit: Visit, _turn: OwnedSemaphorePermit },
 }
 
 impl Held {
-    pub(crate) fn seat(&self) -> &Seat {
-        &self.lease.seat
+    fn upstream(&self) -> &Upstream {
+        match &self.browser {
+            Browser::Leased { upstream, .. } => upstream,
+            Browser::Session { seat, .. } => &seat.upstream,
+        }
     }
 
     /// The deadline of a call that begins now or began then.
     pub(crate) fn deadline(&self, begun: Instant) -> Option<Instant> {
-        self.seat().call_timeout().map(|limit| begun + limit)
+        self.call_timeout.map(|limit| begun + limit)
+    }
+
+    /// Takes note of what an answer says about the page.
+    pub(crate) fn saw(&self, result: &Result<Bytes, CallFailure>) {
+        if let Browser::Session { visit, .. } = &self.browser {
+            let page = result.as_ref().ok().and_then(|bytes| visit.session.fleet.driver.page(bytes));
+            visit.session.note(page);
+        }
+    }
+}
+
+/// A place in line: for an instance of a pool, or for the turn of a session.
+pub(crate) enum Spot {
+    Lease(Waiting),
+    Session(Visit),
+}
+
+impl Spot {
+    fn since(&self) -> Instant {
+        match self {
+            Self::Lease(waiting) => waiting.since(),
+            Self::Session(visit) => visit.since,
+        }
     }
 }
 
@@ -65,13 +101,14 @@ impl Running {
     }
 
     /// One call of one tool.
-    pub(crate) async fn run(mut self, waiting: Waiting, tool: String, arguments: Map<String, Value>) {
-        let begun = waiting.since();
-        match self.hold(waiting, std::slice::from_ref(&tool)).await {
+    pub(crate) async fn run(mut self, spot: Spot, tool: String, arguments: Map<String, Value>) {
+        let begun = spot.since();
+        match self.hold(spot, std::slice::from_ref(&tool)).await {
             Ok(held) => {
                 let (progress, passed_on) = self.progress.through();
                 let deadline = held.deadline(begun);
                 let (result, rest) = ask(&held, &tool, arguments, progress, deadline, &self.cancel).await;
+                held.saw(&result);
                 if !matches!(rest, Rest::Nothing) {
                     self.answer(result);
                     return rest.settle(&held, deadline).await;
@@ -89,7 +126,28 @@ impl Running {
     }
 
     /// Everything before the upstream is asked: nothing has happened yet, so all of it can simply be dropped.
-    pub(crate) async fn hold(&mut self, mut waiting: Waiting, tools: &[String]) -> Result<Held, CallFailure> {
+    pub(crate) async fn hold(&mut self, spot: Spot, tools: &[String]) -> Result<Held, CallFailure> {
+        let ready = async {
+            match spot {
+                Spot::Lease(waiting) => self.hold_instance(waiting, tools).await,
+                Spot::Session(visit) => self.hold_session(visit, tools).await,
+            }
+        };
+        let (held, served) = tokio::select! {
+            biased;
+            () = self.engine.stopping.cancelled() => Err(CallFailure::ShuttingDown),
+            () = self.cancel.cancelled() => Err(CallFailure::Cancelled),
+            ready = ready => ready,
+        }?;
+        self.served = Some(served);
+        Ok(held)
+    }
+
+    async fn hold_instance(
+        &self,
+        mut waiting: Waiting,
+        tools: &[String],
+    ) -> Result<(Held, Served), CallFailure> {
         let pool = Arc::clone(waiting.pool());
         let since = waiting.since();
         self.check_tools(pool.name(), tools)?;
@@ -100,29 +158,58 @@ impl Running {
             (Some(lease), _) => (Some(lease), "LEASE_TIMEOUT"),
             (None, call) => (call, "CALL_TIMEOUT"),
         };
-        let ready = async {
-            let lease = self.wait(&mut waiting, limit.map(|limit| since + limit), key).await?;
-            let waited = since.elapsed();
-            // It was there when it was handed out. If it has gone just now, it comes back or is given up.
-            let deadline = call_limit.map(|limit| since + limit);
-            let upstream = match before(deadline, lease.seat.instance.acquire()).await {
-                Some(upstream) => upstream.map_err(|unavailable| pool.gone(&lease.seat, unavailable))?,
-                None => return Err(waiting.too_long("CALL_TIMEOUT")),
-            };
-            let served =
-                Served { pool: pool.name().to_owned(), instance: lease.seat.member.to_string(), waited };
-            // Where no list was known before, it is now.
-            self.check_tools(pool.name(), tools)?;
-            Ok((Held { lease, upstream }, served))
+        let lease = self.wait(&mut waiting, limit.map(|limit| since + limit), key).await?;
+        let waited = since.elapsed();
+        // It was there when it was handed out. If it has gone just now, it comes back or is given up.
+        let deadline = call_limit.map(|limit| since + limit);
+        let upstream = match before(deadline, lease.seat.instance.acquire()).await {
+            Some(upstream) => upstream.map_err(|unavailable| pool.gone(&lease.seat, unavailable))?,
+            None => return Err(waiting.too_long("CALL_TIMEOUT")),
         };
-        let (held, served) = tokio::select! {
-            biased;
-            () = self.engine.stopping.cancelled() => Err(CallFailure::ShuttingDown),
-            () = self.cancel.cancelled() => Err(CallFailure::Cancelled),
-            ready = ready => ready,
-        }?;
-        self.served = Some(served);
-        Ok(held)
+        let served = Served {
+            pool: pool.name().to_owned(),
+            instance: Some(lease.seat.member.to_string()),
+            session: None,
+            waited,
+            notice: None,
+        };
+        // Where no list was known before, it is now.
+        self.check_tools(pool.name(), tools)?;
+        let held = Held {
+            call_timeout: lease.seat.call_timeout(),
+            has_page: lease.seat.has_page(),
+            book: Arc::clone(&lease.seat.book),
+            browser: Browser::Leased { upstream, _lease: lease },
+        };
+        Ok((held, served))
+    }
+
+    async fn hold_session(&self, mut visit: Visit, tools: &[String]) -> Result<(Held, Served), CallFailure> {
+        let (session, since) = (Arc::clone(&visit.session), visit.since);
+        let (fleet, name) = (&session.fleet, session.key.name.to_string());
+        self.check_tools(session.pool(), tools)?;
+        let deadline = fleet.call_timeout().map(|limit| since + limit);
+        let too_long = |situation: &str| CallFailure::NoLease {
+            what: format!("session `{name}`"),
+            waited: since.elapsed(),
+            limit: "CALL_TIMEOUT",
+            waiting: 0,
+            situation: situation.to_owned(),
+        };
+        let turn = before(deadline, visit.turn()).await.ok_or_else(|| too_long("busy with other calls"))?;
+        let waited = since.elapsed();
+        let seat = before(deadline, session.seat()).await;
+        let (seat, notice) = seat.ok_or_else(|| too_long("its browser is being started"))??;
+        self.check_tools(session.pool(), tools)?;
+        let served =
+            Served { pool: session.pool().to_owned(), instance: None, session: Some(name), waited, notice };
+        let held = Held {
+            call_timeout: fleet.call_timeout(),
+            has_page: fleet.driver.overlap() == Overlap::InTurn,
+            book: Arc::clone(&fleet.book),
+            browser: Browser::Session { seat, visit, _turn: turn },
+        };
+        Ok((held, served))
     }
 
     /// Waits for the lease, and tells the caller how it goes.
@@ -182,8 +269,8 @@ pub(crate) async fn ask(
     deadline: Option<Instant>,
     cancel: &CancellationToken,
 ) -> (Result<Bytes, CallFailure>, Rest) {
-    held.seat().book.with(tool, |tool| tool.strip(&mut arguments));
-    let mut pending = match held.upstream.call(tool, &arguments, progress) {
+    held.book.with(tool, |tool| tool.strip(&mut arguments));
+    let mut pending = match held.upstream().call(tool, &arguments, progress) {
         Ok(pending) => pending,
         Err(ended) => return (Err(CallFailure::Upstream(ended.into())), Rest::Nothing),
     };
@@ -191,8 +278,8 @@ pub(crate) async fn ask(
         answer = before(deadline, &mut pending) => match answer {
             Some(answer) => (answer.map_err(CallFailure::Upstream), Rest::Nothing),
             None => {
-                let limit = held.seat().call_timeout().unwrap_or_default();
-                let failure = CallFailure::TimedOut { limit, shares_a_page: held.seat().has_page() };
+                let limit = held.call_timeout.unwrap_or_default();
+                let failure = CallFailure::TimedOut { limit, shares_a_page: held.has_page };
                 (Err(failure), Rest::Overdue(pending))
             }
         },
@@ -203,11 +290,11 @@ pub(crate) async fn ask(
 impl Rest {
     /// Brings the browser to a state in which the next call works.
     pub(crate) async fn settle(self, held: &Held, deadline: Option<Instant>) {
-        let upstream: &Upstream = &held.upstream;
+        let upstream = held.upstream();
         match self {
             Self::Nothing => {}
             Self::WindDown(pending) => wind_down(pending, held, deadline).await,
-            Self::Overdue(pending) if held.seat().has_page() => give_up_page(pending, upstream).await,
+            Self::Overdue(pending) if held.has_page => give_up_page(pending, upstream).await,
             Self::Overdue(pending) => drop(upstream.interrupt(pending.id()).await),
         }
     }
@@ -216,7 +303,7 @@ impl Rest {
 async fn wind_down(mut pending: Pending, held: &Held, deadline: Option<Instant>) {
     let rest = async {
         loop {
-            if held.upstream.interrupt(pending.id()).await == AfterInterrupt::Silent {
+            if held.upstream().interrupt(pending.id()).await == AfterInterrupt::Silent {
                 return;
             }
             // Once may be too early: a page that does not exist yet cannot be told to stop.
@@ -227,7 +314,7 @@ async fn wind_down(mut pending: Pending, held: &Held, deadline: Option<Instant>)
     };
     let deadline = deadline.unwrap_or_else(|| Instant::now() + WIND_DOWN_LIMIT);
     if timeout_at(deadline, rest).await.is_err() {
-        give_up_page(pending, &held.upstream).await;
+        give_up_page(pending, held.upstream()).await;
     }
 }
 

@@ -82,7 +82,8 @@ impl SessionFolders {
         for entry in std::fs::read_dir(self.root()).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             let run = name.rsplit_once('.').map_or(name.as_str(), |(run, _)| run);
-            let age = entry.metadata().and_then(|data| data.modified()).ok().and_then(|then| then.elapsed().ok());
+            let age =
+                entry.metadata().and_then(|data| data.modified()).ok().and_then(|then| then.elapsed().ok());
             if !run_folder::is_there(&self.data_dir, run) && age.is_none_or(|age| age >= self.grace) {
                 remove(&entry.path());
             }
@@ -107,7 +108,9 @@ pub(crate) fn list(folder: &Path) -> Vec<SessionFile> {
             let (path, Ok(kind)) = (entry.path(), entry.file_type()) else { continue };
             if kind.is_dir() {
                 folders.push(path);
-            } else if let (true, Ok(data), Ok(name)) = (kind.is_file(), entry.metadata(), path.strip_prefix(folder)) {
+            } else if let (true, Ok(data), Ok(name)) =
+                (kind.is_file(), entry.metadata(), path.strip_prefix(folder))
+            {
                 files.push(SessionFile {
                     name: name.to_string_lossy().into_owned(),
                     size: data.len(),

@@ -114,7 +114,10 @@ impl Session {
         let seat = {
             let mut life = self.life();
             if let Some(reason) = &life.closed {
-                return Err(CallFailure::SessionClosed { name: self.key.name.to_string(), reason: reason.clone() });
+                return Err(CallFailure::SessionClosed {
+                    name: self.key.name.to_string(),
+                    reason: reason.clone(),
+                });
             }
             match life.seat.clone().filter(|seat| !seat.upstream.has_ended()) {
                 Some(seat) => return Ok((seat, life.notice.take())),
@@ -132,7 +135,10 @@ impl Session {
         let mut life = self.life();
         if let Some(reason) = &life.closed {
             // Closed while its browser was made.
-            return Err(CallFailure::SessionClosed { name: self.key.name.to_string(), reason: reason.clone() });
+            return Err(CallFailure::SessionClosed {
+                name: self.key.name.to_string(),
+                reason: reason.clone(),
+            });
         }
         life.seat = Some(Arc::clone(&seat));
         life.page = Page::default();
@@ -177,7 +183,9 @@ impl Session {
             created: timestamp(life.created),
             last_used: timestamp(life.used.1),
             calls: life.calls,
-            idle_left_ms: self.idle_left(&life).map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX)),
+            idle_left_ms: self
+                .idle_left(&life)
+                .map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX)),
         }
     }
 }
@@ -186,16 +194,17 @@ impl Session {
 pub(crate) struct Visit {
     sessions: Arc<Sessions>,
     pub(crate) session: Arc<Session>,
-    turn: Option<Turn>,
+    /// In a lock that nobody ever waits for: it makes the visit shareable.
+    turn: Mutex<Option<Turn>>,
     pub(crate) since: Instant,
 }
 
 impl Visit {
     /// Waits for the turn.
     pub(crate) async fn turn(&mut self) -> OwnedSemaphorePermit {
-        let turn = self.turn.as_mut().expect("a turn is awaited once");
-        let permit = turn.come().await;
-        self.turn = None;
+        let turn = self.turn.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let permit = turn.as_mut().expect("a turn is awaited once").come().await;
+        *turn = None;
         permit
     }
 }
@@ -203,7 +212,7 @@ impl Visit {
 impl Drop for Visit {
     fn drop(&mut self) {
         // Given up before it came: those behind move up.
-        self.turn = None;
+        *self.turn.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
         let is_nothing = {
             let mut life = self.session.life();
             life.visits -= 1;
@@ -227,7 +236,11 @@ impl Sessions {
     }
 
     /// Comes to a session, which is made if it is not there. Takes the place in its line at once.
-    pub(crate) fn visit(self: &Arc<Self>, key: &SessionKey, pool: Option<&str>) -> Result<Visit, CallFailure> {
+    pub(crate) fn visit(
+        self: &Arc<Self>,
+        key: &SessionKey,
+        pool: Option<&str>,
+    ) -> Result<Visit, CallFailure> {
         let session = {
             let mut state = self.state();
             let session = match state.sessions.get(key) {
@@ -244,7 +257,7 @@ impl Sessions {
             session.life().visits += 1;
             session
         };
-        let turn = Some(Turn::queue(&session.turns));
+        let turn = Mutex::new(Some(Turn::queue(&session.turns)));
         Ok(Visit { sessions: Arc::clone(self), session, turn, since: Instant::now() })
     }
 
@@ -278,7 +291,9 @@ impl Sessions {
             None => self.fleets.first(),
         };
         let fleet = Arc::clone(fleet.expect("pools are looked up before"));
-        let count = |belongs: &dyn Fn(&Session) -> bool| state.sessions.values().filter(|session| belongs(session)).count();
+        let count = |belongs: &dyn Fn(&Session) -> bool| {
+            state.sessions.values().filter(|session| belongs(session)).count()
+        };
         let of_pool = count(&|session| Arc::ptr_eq(&session.fleet, &fleet));
         if let Some(most) = fleet.most_sessions().filter(|most| of_pool >= *most) {
             return Err(CallFailure::TooManySessions { most, key: "MAX_SESSIONS" });
@@ -326,7 +341,8 @@ impl Sessions {
     }
 
     pub(crate) fn list(&self, caller: &Caller) -> Vec<SessionReport> {
-        let mut sessions: Vec<_> = self.state().sessions.values().filter(|session| session.key.caller == *caller).cloned().collect();
+        let mut sessions: Vec<_> =
+            self.state().sessions.values().filter(|session| session.key.caller == *caller).cloned().collect();
         sessions.sort_by(|a, b| a.key.name.cmp(&b.key.name));
         sessions.iter().map(|session| session.report()).collect()
     }
@@ -379,13 +395,19 @@ impl Sessions {
                 let life = session.life();
                 session.idle_left(&life).is_some_and(|left| left.is_zero())
             };
-            let over: Vec<_> =
-                state.sessions.values().filter(|session| is_over(session)).map(|session| session.key.clone()).collect();
+            let over: Vec<_> = state
+                .sessions
+                .values()
+                .filter(|session| is_over(session))
+                .map(|session| session.key.clone())
+                .collect();
             let idle: Vec<_> = over.iter().filter_map(|key| state.sessions.remove(key)).collect();
             let counts: Vec<_> = self
                 .fleets
                 .iter()
-                .map(|fleet| state.sessions.values().filter(|session| Arc::ptr_eq(&session.fleet, fleet)).count())
+                .map(|fleet| {
+                    state.sessions.values().filter(|session| Arc::ptr_eq(&session.fleet, fleet)).count()
+                })
                 .collect();
             (idle, counts)
         };

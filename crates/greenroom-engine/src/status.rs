@@ -157,7 +157,7 @@ fn health(status: &Status, supervision: &Supervision) -> (Health, Option<u32>) {
 }
 
 /// In UTC, to the millisecond.
-fn timestamp(time: SystemTime) -> String {
+pub(crate) fn timestamp(time: SystemTime) -> String {
     jiff::Timestamp::try_from(time).map_or_else(|_| String::new(), |time| format!("{time:.3}"))
 }
 

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use greenroom_core::config::{PoolConfig, ToolFilter, UpstreamConfig};
-use greenroom_core::target::Parameters;
+use greenroom_core::target::{Modes, Parameters, SessionMode};
 use greenroom_upstream::rpc::CallError;
 use greenroom_upstream::{Driver, Upstream};
 use serde::Deserialize;
@@ -151,9 +151,39 @@ fn read(raw: Vec<Box<RawValue>>, driver: &dyn Driver) -> Vec<UpstreamTool> {
 
 /// What is added to the upstreams' tools.
 pub(crate) struct Additions {
-    /// The pools by name and description, the default first, where calls can name one.
-    pub(crate) pools: Option<Vec<(String, String)>>,
+    pub(crate) modes: Modes,
+    /// The pools by name and description, the default first.
+    pub(crate) pools: Vec<(String, String)>,
     pub(crate) own: Vec<OwnTool>,
+}
+
+impl Additions {
+    /// Adds the parameters that mean something to a tool's schema.
+    pub(crate) fn add_to(&self, schema: &mut Value, parameters: &Parameters) {
+        if !schema.is_object() {
+            *schema = json!({ "type": "object" });
+        }
+        let own = schema["properties"].as_object().cloned().unwrap_or_default();
+        let mut properties = Map::new();
+        if self.modes.has_sessions() {
+            properties.insert(parameters.session.clone(), session_parameter(self.modes.sessions));
+        }
+        properties.extend(own);
+        if self.modes.pools {
+            properties.insert(parameters.pool.clone(), pool_parameter(&self.pools));
+            properties.insert(parameters.instance.clone(), instance_parameter());
+        }
+        schema["properties"] = properties.into();
+        if matches!(self.modes.sessions, SessionMode::Always | SessionMode::Required) {
+            let mut required = vec![Value::String(parameters.session.clone())];
+            required.extend(schema["required"].as_array().cloned().unwrap_or_default());
+            schema["required"] = required.into();
+        }
+    }
+
+    fn adds(&self) -> bool {
+        self.modes.has_sessions() || self.modes.pools
+    }
 }
 
 /// All books, and the list that they add up to.
@@ -316,6 +346,8 @@ fn nearest(name: &str, known: impl Iterator<Item = String>) -> Option<String> {
 pub struct ToolEntry {
     pub name: String,
     pub raw: Box<RawValue>,
+    /// As the upstream wrote it; none of Greenroom's own.
+    pub plain: Option<Box<RawValue>>,
     pub(crate) kind: Kind,
 }
 
@@ -344,8 +376,13 @@ impl ToolList {
         }
         for &own in &additions.own {
             if names.insert(own.name().to_owned()) {
-                let raw = own.describe(additions.pools.as_deref());
-                entries.push(ToolEntry { name: own.name().to_owned(), raw, kind: Kind::Own(own) });
+                let raw = own.describe(additions);
+                entries.push(ToolEntry {
+                    name: own.name().to_owned(),
+                    raw,
+                    plain: None,
+                    kind: Kind::Own(own),
+                });
             } else {
                 tracing::warn!(
                     tool = own.name(),
@@ -375,31 +412,36 @@ impl ToolList {
 }
 
 fn proxied(tool: &UpstreamTool, additions: &Additions) -> ToolEntry {
-    let parameters =
-        additions.pools.as_ref().map(|_| Parameters::beside(|name| tool.parameters.contains(name)));
-    let raw = match (&parameters, &additions.pools) {
-        (Some(parameters), Some(pools)) => with_parameters(&tool.raw, parameters, pools),
-        _ => tool.raw.clone(),
+    let parameters = additions.adds().then(|| Parameters::beside(|name| tool.parameters.contains(name)));
+    let raw = match &parameters {
+        Some(parameters) => {
+            let mut described: Value = serde_json::from_str(tool.raw.get()).expect("it was read before");
+            additions.add_to(&mut described["inputSchema"], parameters);
+            serde_json::value::to_raw_value(&described).expect("JSON stays JSON")
+        }
+        None => tool.raw.clone(),
     };
-    ToolEntry { name: tool.name.clone(), raw, kind: Kind::Proxied(parameters) }
+    ToolEntry { name: tool.name.clone(), raw, plain: Some(tool.raw.clone()), kind: Kind::Proxied(parameters) }
 }
 
-fn with_parameters(raw: &RawValue, parameters: &Parameters, pools: &[(String, String)]) -> Box<RawValue> {
-    let mut tool: Value = serde_json::from_str(raw.get()).expect("it was read before");
-    let schema = &mut tool["inputSchema"];
-    if !schema.is_object() {
-        *schema = json!({ "type": "object" });
-    }
-    if !schema["properties"].is_object() {
-        schema["properties"] = json!({});
-    }
-    schema["properties"][&parameters.pool] = pool_parameter(pools);
-    schema["properties"][&parameters.instance] = instance_parameter();
-    serde_json::value::to_raw_value(&tool).expect("JSON stays JSON")
+/// The schema of `sessionId`.
+fn session_parameter(mode: SessionMode) -> Value {
+    let description = match mode {
+        SessionMode::Required => "Session ID for isolation",
+        SessionMode::Optional => {
+            "Any text that names a browser session of your own: an isolated browser that stays yours. Give the same one with \
+             every call of one task. Not given: the next free browser of the pool."
+        }
+        _ => {
+            "Any text that names your browser session, such as the name of your task. Give the same one with every call of one \
+             task; a new name gets a fresh, isolated browser."
+        }
+    };
+    json!({ "type": "string", "description": description })
 }
 
 /// The schema of `browser_pool`.
-pub(crate) fn pool_parameter(pools: &[(String, String)]) -> Value {
+fn pool_parameter(pools: &[(String, String)]) -> Value {
     let names: Vec<_> = pools.iter().map(|(name, _)| name).collect();
     let described = pools.iter().filter(|(_, text)| !text.is_empty());
     let described: Vec<_> = described.map(|(name, text)| format!("{name}: {text}")).collect();
@@ -411,7 +453,7 @@ pub(crate) fn pool_parameter(pools: &[(String, String)]) -> Value {
 }
 
 /// The schema of `browser_instance`.
-pub(crate) fn instance_parameter() -> Value {
+fn instance_parameter() -> Value {
     json!({
         "type": "string",
         "description": "Number or alias of one browser in the pool, to come back to the same page. Not given: the next \

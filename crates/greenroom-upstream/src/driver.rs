@@ -138,6 +138,21 @@ impl LaunchError {
     }
 }
 
+/// An error with its causes, each said once.
+pub fn chain(error: &LaunchError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        let message = error.to_string();
+        if !text.contains(&message) {
+            text.push_str(": ");
+            text.push_str(&message);
+        }
+        cause = error.source();
+    }
+    text
+}
+
 fn shown(last_output: &[String]) -> String {
     if last_output.is_empty() {
         String::new()

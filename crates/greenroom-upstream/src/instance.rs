@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tracing::Instrument;
 
 use crate::clock::slept;
-use crate::driver::{Driver, LaunchError, Upstream};
+use crate::driver::{Driver, LaunchError, Upstream, chain};
 
 #[derive(Clone)]
 pub enum State {
@@ -101,20 +101,6 @@ pub enum Unavailable {
     Failed(Arc<Failure>),
     #[error("Greenroom is shutting down.")]
     Stopping,
-}
-
-fn chain(error: &LaunchError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        let message = error.to_string();
-        if !text.contains(&message) {
-            text.push_str(": ");
-            text.push_str(&message);
-        }
-        cause = error.source();
-    }
-    text
 }
 
 /// A handle. The instance lives until it is stopped, or until the last handle is dropped.

@@ -10,7 +10,8 @@ use anyhow::{Context, Result};
 use greenroom_api::http::serve_http;
 use greenroom_api::mcp::serve_stdio;
 use greenroom_core::config::{BrowserConfig, Config, Driver as DriverConfig, Start};
-use greenroom_engine::{DriverFactory, Engine, EngineConfig};
+use greenroom_core::target::SessionName;
+use greenroom_engine::{Bound, Caller, DriverFactory, Engine, EngineConfig, Origin};
 use greenroom_upstream::driver::{CustomDriver, PlaywrightDriver, PlaywrightSetup};
 use greenroom_upstream::install::{Installer, Machine};
 use greenroom_upstream::run_folder::{self, Run, Swept};
@@ -118,11 +119,12 @@ async fn serve(config: &Config, may_install: bool) -> Result<ExitCode> {
         _ = signals.next() => return Err(Exit::Interrupted.into()),
     }
     let run = begin_run(&data_dir)?;
-    let engine = engine(config, &data_dir, installer, &run)?;
+    let engine = engine(config, &data_dir, installer, &run, false)?;
     let shutdown = CancellationToken::new();
     let server = tokio::spawn({
         let (engine, http, shutdown) = (engine.clone(), config.http.clone(), shutdown.clone());
-        async move { serve_http(listener, engine, &http, shutdown).await }
+        let session_per_connection = config.session_per_connection;
+        async move { serve_http(listener, engine, &http, session_per_connection, shutdown).await }
     });
     say(&format!("greenroom listening on http://{}\n", display(&config.http.host, address)))?;
     tracing::info!(%address, data = %data_dir.display(), "ready");
@@ -157,9 +159,15 @@ async fn mcp(config: &Config, may_install: bool) -> Result<ExitCode> {
         });
     }
     let run = begin_run(&data_dir)?;
-    let engine = engine(config, &data_dir, installer, &run)?;
+    let engine = engine(config, &data_dir, installer, &run, true)?;
     let shutdown = CancellationToken::new();
-    let serving = serve_stdio(engine.clone(), config.http.max_request_bytes, shutdown.clone());
+    // There is one connection, so all it has to be is different from those of other processes.
+    let session = match SessionName::new(format!("connection-{}", run.id())) {
+        Ok(name) if config.session_per_connection => Bound::Implied(name),
+        _ => Bound::Free,
+    };
+    let origin = Origin { caller: Caller::local(), session };
+    let serving = serve_stdio(engine.clone(), origin, config.http.max_request_bytes, shutdown.clone());
     tokio::pin!(serving);
     tokio::select! {
         outcome = &mut serving => outcome.context("standard input and output cannot be used")?,
@@ -217,17 +225,29 @@ async fn prepare(config: &Config, installer: &Installer) -> Result<()> {
     Ok(())
 }
 
-fn engine(config: &Config, data_dir: &Path, installer: Installer, run: &Arc<Run>) -> Result<Engine> {
+/// `is_local`: the one who calls is the one who started us, and their working directory is theirs to read.
+fn engine(
+    config: &Config,
+    data_dir: &Path,
+    installer: Installer,
+    run: &Arc<Run>,
+    is_local: bool,
+) -> Result<Engine> {
     for note in config.settings.notes() {
         tracing::warn!("{note}");
     }
     let workspace = std::env::current_dir().context("the working directory is not there any more")?;
+    let readable = if is_local { vec![workspace.clone()] } else { Vec::new() };
     let (run, data_dir) = (Arc::clone(run), data_dir.to_owned());
     let engine = EngineConfig {
         pools: config.pools.clone(),
         addressing: config.addressing,
         drain: config.drain_timeout,
-        cache_dir: data_dir.join("cache"),
+        max_sessions_per_caller: config.max_sessions_per_caller,
+        session_files_grace: config.session_files_grace,
+        readable,
+        data_dir: data_dir.clone(),
+        run_id: run.id().to_owned(),
     };
     let drivers: DriverFactory = Arc::new(move |pool, instance| {
         let upstream = &instance.upstream;

@@ -75,7 +75,7 @@ pub(super) async fn check(State(door): State<Arc<Door>>, request: Request, next:
         None => next.run(request).await,
         Some(message) => {
             tracing::warn!(message, path = request.uri().path(), "refused a request");
-            if request.uri().path() == "/mcp" {
+            if request.uri().path().ends_with("/mcp") {
                 protocol_error(StatusCode::FORBIDDEN, -32600, &message)
             } else {
                 error(StatusCode::FORBIDDEN, "forbidden", &message)

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use greenroom_engine::{Engine, Place};
+use greenroom_engine::{Engine, Origin, Place};
 use rmcp::model::Extensions;
 use serde_json::Value;
 
@@ -15,8 +15,13 @@ pub(crate) struct Arrival(Arc<Mutex<Option<Place>>>);
 
 impl Arrival {
     /// `None` where there is nothing to wait for. `argument` finds an argument by its name.
-    pub(crate) fn now(engine: &Engine, tool: &str, argument: impl Fn(&str) -> Option<Value>) -> Option<Self> {
-        engine.arrive(tool, argument).map(|place| Self(Arc::new(Mutex::new(Some(place)))))
+    pub(crate) fn now(
+        engine: &Engine,
+        origin: &Origin,
+        tool: &str,
+        argument: impl Fn(&str) -> Option<Value>,
+    ) -> Option<Self> {
+        engine.arrive(origin, tool, argument).map(|place| Self(Arc::new(Mutex::new(Some(place)))))
     }
 
     /// The place that came with a request: in its own extensions over stdio, in those of its HTTP request else.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use greenroom_core::IdScanner;
-use greenroom_engine::Engine;
+use greenroom_engine::{Engine, Origin};
 use rmcp::model::{ClientRequest, JsonRpcMessage};
 use rmcp::service::{RoleServer, RxJsonRpcMessage, ServiceExt, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -35,11 +35,16 @@ type Reader = Pin<Box<dyn AsyncRead + Send>>;
 type Writer = Pin<Box<dyn AsyncWrite + Send>>;
 
 /// Serves one client on this process's standard streams, until its input closes or `shutdown` is cancelled.
-pub async fn serve_stdio(engine: Engine, max_line: usize, shutdown: CancellationToken) -> io::Result<()> {
+pub async fn serve_stdio(
+    engine: Engine,
+    origin: Origin,
+    max_line: usize,
+    shutdown: CancellationToken,
+) -> io::Result<()> {
     let (reader, writer) = streams()?;
-    let server = McpServerFactory::new(engine.clone()).server();
+    let server = McpServerFactory::new(engine.clone(), origin.clone()).server();
     let (transport, mut writing) =
-        StdioTransport::new(reader, writer, max_line, engine, server.alive.clone());
+        StdioTransport::new(reader, writer, max_line, (engine, origin), server.alive.clone());
     match server.serve_with_ct(transport, shutdown.clone()).await {
         Ok(running) => {
             let _ = running.waiting().await;
@@ -62,6 +67,7 @@ struct StdioTransport {
     max_line: usize,
     writer: Option<mpsc::Sender<Bytes>>,
     engine: Engine,
+    origin: Origin,
     /// Cancelled when the input ends, so that subscriptions do not outlive their client.
     client: CancellationToken,
 }
@@ -71,7 +77,7 @@ impl StdioTransport {
         reader: Reader,
         mut writer: Writer,
         max_line: usize,
-        engine: Engine,
+        (engine, origin): (Engine, Origin),
         client: CancellationToken,
     ) -> (Self, JoinHandle<()>) {
         let (sender, mut queue) = mpsc::channel::<Bytes>(QUEUE);
@@ -92,6 +98,7 @@ impl StdioTransport {
             max_line,
             writer: Some(sender),
             engine,
+            origin,
             client,
         };
         (transport, writing)
@@ -134,7 +141,7 @@ impl StdioTransport {
     fn stamped(&self, mut message: RxJsonRpcMessage<RoleServer>) -> RxJsonRpcMessage<RoleServer> {
         if let JsonRpcMessage::Request(request) = &mut message
             && let ClientRequest::CallToolRequest(call) = &mut request.request
-            && let Some(arrival) = Arrival::now(&self.engine, &call.params.name, |name| {
+            && let Some(arrival) = Arrival::now(&self.engine, &self.origin, &call.params.name, |name| {
                 call.params.arguments.as_ref()?.get(name).cloned()
             })
         {

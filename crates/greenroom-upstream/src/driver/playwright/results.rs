@@ -44,14 +44,20 @@ mod tests {
 
     #[test]
     fn url_and_title_are_found_as_they_are() {
-        let found = of("### Page\n- Page URL: https://x.example/?q=\"a\\b\"\n- Page Title: Ünïcode \"quoted\"\n### Snapshot");
-        let expected = Page { url: "https://x.example/?q=\"a\\b\"".into(), title: "Ünïcode \"quoted\"".into() };
+        let found = of(
+            "### Page\n- Page URL: https://x.example/?q=\"a\\b\"\n- Page Title: Ünïcode \"quoted\"\n### Snapshot",
+        );
+        let expected =
+            Page { url: "https://x.example/?q=\"a\\b\"".into(), title: "Ünïcode \"quoted\"".into() };
         assert_eq!(found, Some(expected));
     }
 
     #[test]
     fn a_page_may_have_no_title_and_a_result_no_page() {
-        assert_eq!(of("- Page URL: about:blank"), Some(Page { url: "about:blank".into(), title: String::new() }));
+        assert_eq!(
+            of("- Page URL: about:blank"),
+            Some(Page { url: "about:blank".into(), title: String::new() })
+        );
         assert_eq!(of("### Result\nnothing"), None);
         assert_eq!(page(b"- Page URL: cut off \\"), None);
     }
