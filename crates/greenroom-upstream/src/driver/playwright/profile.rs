@@ -181,6 +181,10 @@ mod tests {
             .stdin(std::process::Stdio::piped())
             .spawn()
             .expect("every system the tests run on has sh");
+        // The system lets us go on a moment before a new program's arguments can be read.
+        while std::fs::read(format!("/proc/{}/cmdline", browser.id())).is_ok_and(|line| line.is_empty()) {
+            std::thread::yield_now();
+        }
         let error = try_take(folder.path()).expect_err("it is taken");
         let expected = User::Browser(browser.id());
         assert!(matches!(&error, ProfileError::InUse { user, .. } if *user == expected), "{error:?}");
