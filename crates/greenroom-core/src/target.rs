@@ -205,7 +205,7 @@ mod tests {
 
     const POOLS: [&str; 2] = ["MAIN", "OTHER"];
 
-    fn target(modes: Modes, address: Value) -> Result<Target, AddressError> {
+    fn target(modes: Modes, address: &Value) -> Result<Target, AddressError> {
         let part = |name: &str| address.get(name).cloned();
         let address = Address {
             session: part("sessionId"),
@@ -229,15 +229,15 @@ mod tests {
 
     #[test]
     fn who_names_no_pool_gets_the_default() {
-        assert_eq!(target(Modes::POOLS, json!({})), lease("MAIN", None));
+        assert_eq!(target(Modes::POOLS, &json!({})), lease("MAIN", None));
         assert_eq!(
-            target(Modes::POOLS, json!({ "browser_pool": null, "browser_instance": "" })),
+            target(Modes::POOLS, &json!({ "browser_pool": null, "browser_instance": "" })),
             lease("MAIN", None)
         );
         let address = json!({ "browser_pool": "OTHER", "browser_instance": "main_browser" });
-        assert_eq!(target(Modes::POOLS, address), lease("OTHER", Some("main_browser")));
+        assert_eq!(target(Modes::POOLS, &address), lease("OTHER", Some("main_browser")));
         assert_eq!(
-            target(Modes::POOLS, json!({ "browser_pool": "", "browser_instance": 2 })),
+            target(Modes::POOLS, &json!({ "browser_pool": "", "browser_instance": 2 })),
             lease("MAIN", Some("2"))
         );
     }
@@ -245,35 +245,35 @@ mod tests {
     #[test]
     fn an_unknown_pool_is_an_error_that_lists_the_valid_ones() {
         assert_eq!(
-            target(Modes::POOLS, json!({ "browser_pool": "main" })).unwrap_err().to_string(),
+            target(Modes::POOLS, &json!({ "browser_pool": "main" })).unwrap_err().to_string(),
             "Invalid pool name in browser_pool: there is no pool `main`. The pools are: MAIN, OTHER."
         );
-        let error = target(Modes::POOLS, json!({ "browser_pool": {} })).unwrap_err();
+        let error = target(Modes::POOLS, &json!({ "browser_pool": {} })).unwrap_err();
         assert_eq!(error.to_string(), "`browser_pool` has to be a text.");
     }
 
     #[test]
     fn a_session_comes_before_a_lease() {
         let optional = modes(SessionMode::Optional);
-        assert_eq!(target(optional, json!({ "sessionId": "a b" })), session("a b", None));
+        assert_eq!(target(optional, &json!({ "sessionId": "a b" })), session("a b", None));
         let address = json!({ "sessionId": "a", "browser_pool": "OTHER" });
-        assert_eq!(target(optional, address), session("a", Some("OTHER")));
-        assert_eq!(target(optional, json!({})), lease("MAIN", None));
+        assert_eq!(target(optional, &address), session("a", Some("OTHER")));
+        assert_eq!(target(optional, &json!({})), lease("MAIN", None));
         let both = json!({ "sessionId": "a", "browser_instance": "0" });
-        assert_eq!(target(optional, both), Err(AddressError::SessionAndInstance));
-        assert_eq!(target(Modes::POOLS, json!({ "sessionId": "a" })), lease("MAIN", None), "not ours, then");
+        assert_eq!(target(optional, &both), Err(AddressError::SessionAndInstance));
+        assert_eq!(target(Modes::POOLS, &json!({ "sessionId": "a" })), lease("MAIN", None), "not ours, then");
     }
 
     #[test]
     fn where_sessions_are_the_rule_there_is_one_for_those_who_name_none() {
         let always = Modes { sessions: SessionMode::Always, pools: false };
-        assert_eq!(target(always, json!({ "sessionId": "" })), session("default", None));
-        assert_eq!(target(always, json!({ "sessionId": "x", "browser_pool": "?" })), session("x", None));
+        assert_eq!(target(always, &json!({ "sessionId": "" })), session("default", None));
+        assert_eq!(target(always, &json!({ "sessionId": "x", "browser_pool": "?" })), session("x", None));
         let implied = SessionName::new("mine").unwrap();
         let found = resolve(&Address::default(), always, Some(&implied), POOLS.into_iter());
         assert_eq!(found, session("mine", None));
         let required = Modes { sessions: SessionMode::Required, pools: false };
-        assert_eq!(target(required, json!({})), Err(AddressError::SessionMissing));
+        assert_eq!(target(required, &json!({})), Err(AddressError::SessionMissing));
     }
 
     #[test]
@@ -282,8 +282,8 @@ mod tests {
         assert!(SessionName::new("ü".repeat(256)).is_ok());
         assert_eq!(SessionName::new("x".repeat(257)), Err(AddressError::SessionTooLong { letters: 257 }));
         let optional = modes(SessionMode::Optional);
-        assert_eq!(target(optional, json!({ "sessionId": 7 })), session("7", None));
-        assert!(target(optional, json!({ "sessionId": [] })).is_err());
+        assert_eq!(target(optional, &json!({ "sessionId": 7 })), session("7", None));
+        assert!(target(optional, &json!({ "sessionId": [] })).is_err());
     }
 
     #[test]

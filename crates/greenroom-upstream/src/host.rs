@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::process::Command;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::process::{self, Epilogue, Looker, Output, Process, SpawnError, Spawned, Watch};
 use crate::rpc::{Ended, Outgoing, Peer};
@@ -78,6 +78,7 @@ struct Shared {
     next_request: AtomicU64,
     next_context: AtomicU32,
     state: Mutex<State>,
+    over: watch::Sender<Option<Ended>>,
     process: Looker,
 }
 
@@ -126,6 +127,7 @@ impl Host {
             next_request: AtomicU64::new(1),
             next_context: AtomicU32::new(1),
             state,
+            over: watch::channel(None).0,
             process: process.looker(),
         });
         tokio::spawn(write_frames(writing, queue));
@@ -205,7 +207,11 @@ impl Host {
 
     /// Why it is over, once it is.
     pub(crate) async fn ended(&self) -> Ended {
-        self.process.watch().obituary("the browser host (node)").await
+        let mut over = self.shared.over.subscribe();
+        match over.wait_for(Option::is_some).await.map(|ended| ended.clone()) {
+            Ok(Some(ended)) => ended,
+            _ => Ended::because("the browser host has gone"),
+        }
     }
 
     /// Has the browser of a context launched now rather than by its first call.
@@ -339,6 +345,7 @@ impl Shared {
             for peer in contexts.into_values() {
                 peer.end(ended.clone());
             }
+            self.over.send_replace(Some(ended.clone()));
         }
     }
 }

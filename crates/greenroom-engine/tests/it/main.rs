@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use greenroom_core::config::{self, Source};
 use greenroom_engine::{
-    CallError, CallFailure, CallRequest, DriverFactory, Engine, EngineConfig, Unavailable,
+    CallError, CallFailure, CallRequest, DriverFactory, Engine, EngineConfig, Origin, Unavailable,
 };
 use greenroom_testkit::{fake_upstream, process_alive};
 use greenroom_upstream::driver::{CustomDriver, Overlap};
@@ -65,6 +65,7 @@ fn engine(command: &str, overlap: Overlap, variables: &[(&str, &str)], folder: &
         instance.upstream.supervision.restart_pause = Duration::from_millis(1);
     }
     let run = Arc::new(Run::begin(folder, None).unwrap());
+    let run_id = run.id().to_owned();
     let drivers: DriverFactory = Arc::new(move |pool, instance| {
         let config::Driver::Custom(custom) = &instance.upstream.driver else {
             panic!("custom was asked for")
@@ -76,7 +77,11 @@ fn engine(command: &str, overlap: Overlap, variables: &[(&str, &str)], folder: &
         pools: config.pools,
         addressing: config.addressing,
         drain: config.drain_timeout,
-        cache_dir: folder.to_owned(),
+        max_sessions_per_caller: config.max_sessions_per_caller,
+        session_files_grace: config.session_files_grace,
+        readable: Vec::new(),
+        data_dir: folder.to_owned(),
+        run_id,
     };
     Engine::new(config, &drivers)
 }
@@ -103,7 +108,13 @@ impl Rig {
 
     fn call(&self, tool: &str, arguments: Value) -> greenroom_engine::CallHandle {
         let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
-        self.engine.call(CallRequest { tool: tool.to_owned(), arguments, place: None, progress: None })
+        self.engine.call(CallRequest {
+            origin: Origin::local(),
+            tool: tool.to_owned(),
+            arguments,
+            place: None,
+            progress: None,
+        })
     }
 
     async fn text(&self, tool: &str, arguments: Value) -> String {
@@ -356,7 +367,13 @@ async fn progress_reaches_the_caller_in_order() {
     rig.pid().await;
     let (sender, mut reports) = mpsc::channel(32);
     let Value::Object(arguments) = json!({ "steps": 5, "delay_ms": 1 }) else { unreachable!() };
-    let request = CallRequest { tool: "progress".to_owned(), arguments, place: None, progress: Some(sender) };
+    let request = CallRequest {
+        origin: Origin::local(),
+        tool: "progress".to_owned(),
+        arguments,
+        place: None,
+        progress: Some(sender),
+    };
     rig.engine.call(request).outcome().await.result.unwrap();
     let mut seen = Vec::new();
     while let Some(report) = reports.recv().await {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use greenroom_engine::{
-    CallFailure, CallHandle, CallRequest, Health, InstanceReport, Outcome, PoolReport, Progress,
+    CallFailure, CallHandle, CallRequest, Health, InstanceReport, Origin, Outcome, PoolReport, Progress,
 };
 use greenroom_testkit::{fake_upstream, wait_until};
 use greenroom_upstream::driver::Overlap;
@@ -88,7 +88,13 @@ impl Rig {
     fn watched(&self, tool: &str, arguments: Value) -> Watched {
         let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
         let (sender, reports) = mpsc::channel(REPORTS);
-        let request = CallRequest { tool: tool.to_owned(), arguments, place: None, progress: Some(sender) };
+        let request = CallRequest {
+            origin: Origin::local(),
+            tool: tool.to_owned(),
+            arguments,
+            place: None,
+            progress: Some(sender),
+        };
         Watched { handle: self.engine.call(request), reports }
     }
 
@@ -152,7 +158,7 @@ impl Watched {
         self.handle.cancel();
         let outcome = self.handle.outcome().await;
         assert!(matches!(outcome.result, Err(CallFailure::Cancelled)), "{outcome:?}");
-        outcome.served.map(|served| served.instance)
+        outcome.served.and_then(|served| served.instance)
     }
 
     async fn failure(mut self) -> String {
@@ -174,5 +180,5 @@ fn result(outcome: Outcome) -> Value {
 async fn served(mut call: CallHandle) -> String {
     let outcome = call.outcome().await;
     outcome.result.unwrap_or_else(|failure| panic!("{failure}"));
-    outcome.served.expect("it ran somewhere").instance
+    outcome.served.and_then(|served| served.instance).expect("it ran on an instance")
 }
