@@ -44,10 +44,6 @@ const DIAGNOSED = {
  * @type {Record<string, Record<string, string>>}
  */
 const LEFT_OUT = {
-  'caching': {
-    // There are no resources, so there is none to read.
-    'sep-2549-resources-read-caching-hints': 'SKIPPED',
-  },
   'server-stateless': {
     // Both need a tool `test_missing_capability` that asks the client for sampling. Greenroom asks its clients for
     // nothing, whatever the upstream would like, so no tool behind it can require a capability of theirs.
