@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use futures::future::join_all;
-use greenroom_core::config::{Addressing, Driver as DriverConfig, Mistakes, PoolConfig};
+use greenroom_core::config::{Addressing, Driver as DriverConfig, Isolation, Mistakes, PoolConfig, Start};
 use greenroom_core::target::{
     Address, Modes, Parameters, SessionMode, SessionName, Target, UnknownPool, resolve,
 };
@@ -91,7 +91,10 @@ impl Engine {
         }
         let described = |pool: &PoolConfig| (pool.name.clone(), pool.description.clone());
         let described = config.pools.iter().map(described).collect();
-        let additions = Additions { modes, pools: described, own };
+        let is_alone = matches!(modes.sessions, SessionMode::Always | SessionMode::Required);
+        let shares = |pool: &PoolConfig| pool.sessions.isolation != Some(Isolation::Process);
+        let is_shared = is_alone && has_pages && config.pools.iter().all(shares);
+        let additions = Additions { modes, pools: described, own, is_shared };
         let books = ToolBooks::new(&config.data_dir.join("cache"), additions);
         let folders =
             Arc::new(SessionFolders::new(&config.data_dir, &config.run_id, config.session_files_grace));
@@ -103,7 +106,13 @@ impl Engine {
         }
         let sessions = Sessions::new(fleets, config.max_sessions_per_caller);
         let idle = config.pools.iter().filter_map(|pool| pool.sessions.idle).min();
-        let make = |pool| Pool::new(pool, Arc::clone(drivers), Arc::clone(&books));
+        let make = |mut pool: PoolConfig| {
+            // Nobody leases an instance, so none is started.
+            if is_alone {
+                pool.start = Start::Lazy;
+            }
+            Pool::new(pool, Arc::clone(drivers), Arc::clone(&books))
+        };
         let pools = config.pools.into_iter().map(make).collect();
         let shared = Arc::new(Shared {
             pools,
@@ -124,7 +133,7 @@ impl Engine {
 
     /// The tools that can be called. Starts upstreams only where there is no other way to know.
     pub async fn tools(&self) -> Result<Arc<ToolList>, Unavailable> {
-        let outcomes = if matches!(self.0.modes.sessions, SessionMode::Always | SessionMode::Required) {
+        let outcomes = if self.0.is_alone() {
             // Nobody leases an instance, so none is started.
             join_all(self.0.sessions.fleets().iter().map(|fleet| learn_from_fleet(fleet))).await
         } else {
@@ -188,21 +197,29 @@ impl Engine {
             Some(name) => std::slice::from_ref(self.pool(name)?),
             None => self.0.pools.as_slice(),
         };
-        Ok(StatusReport::of(pools.iter().map(AsRef::as_ref)))
+        Ok(StatusReport::of(pools.iter().map(AsRef::as_ref), |pool| self.0.sessions.count(pool)))
     }
 
     /// Starts an instance anew, also one that was given up.
     pub fn restart(&self, pool: &str, instance: &str, cause: &str) -> Result<(), CallFailure> {
         let pool = self.pool(pool)?;
-        pool.restart(&*pool.find(instance)?, cause);
+        let seat = pool.find(instance)?;
+        if self.0.is_alone() {
+            self.0.restart_sessions(pool.name(), cause);
+        } else {
+            pool.restart(&seat, cause);
+        }
         Ok(())
     }
 
-    /// Starts every instance of a pool anew.
+    /// Starts every instance of a pool anew, and the browsers of its sessions.
     pub fn restart_pool(&self, pool: &str, cause: &str) -> Result<Vec<String>, CallFailure> {
         let pool = self.pool(pool)?;
         let seats = pool.seats();
-        seats.iter().for_each(|seat| pool.restart(seat, cause));
+        self.0.restart_sessions(pool.name(), cause);
+        if !self.0.is_alone() {
+            seats.iter().for_each(|seat| pool.restart(seat, cause));
+        }
         Ok(seats.iter().map(|seat| seat.member.to_string()).collect())
     }
 
@@ -460,6 +477,17 @@ impl Shared {
             Lookup::Unknown { elsewhere, nearest } => {
                 Err(CallFailure::UnknownTool { name: tool.to_owned(), nearest, elsewhere })
             }
+        }
+    }
+
+    /// Every call is at a session; instances are not used.
+    fn is_alone(&self) -> bool {
+        matches!(self.modes.sessions, SessionMode::Always | SessionMode::Required)
+    }
+
+    fn restart_sessions(&self, pool: &str, cause: &str) {
+        for fleet in self.sessions.fleets().iter().filter(|fleet| fleet.pool_name() == pool) {
+            fleet.restart(cause);
         }
     }
 

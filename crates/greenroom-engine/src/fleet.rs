@@ -22,6 +22,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::TaskTracker;
 
+use crate::call::CallFailure;
 use crate::session_files::SessionFolders;
 use crate::tools::ToolBook;
 
@@ -67,6 +68,8 @@ struct State {
 struct Slot {
     host: SharedHost,
     seats: AtomicUsize,
+    /// Calls in flight: as long as there are any, missed checks do not end the host.
+    calls: AtomicUsize,
     born: Instant,
     is_retired: AtomicBool,
 }
@@ -91,6 +94,8 @@ impl Drop for Occupied {
 pub(crate) struct SessionSeat {
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) folder: PathBuf,
+    /// The session goes on elsewhere, and its files with it.
+    keeps_folder: AtomicBool,
     behind: Behind,
     folders: Arc<SessionFolders>,
 }
@@ -110,9 +115,46 @@ impl SessionSeat {
     }
 }
 
+impl SessionSeat {
+    /// Leaves the folder to the session's next seat.
+    pub(crate) fn leave_folder(&self) -> PathBuf {
+        self.keeps_folder.store(true, Ordering::Relaxed);
+        self.folder.clone()
+    }
+
+    /// A call begins. While the guard is held, missed checks do not end the host.
+    pub(crate) fn in_use(self: &Arc<Self>) -> SeatInUse {
+        if let Behind::Shared(occupied) = &self.behind {
+            occupied.0.calls.fetch_add(1, Ordering::Relaxed);
+        }
+        SeatInUse(Arc::clone(self))
+    }
+}
+
 impl Drop for SessionSeat {
     fn drop(&mut self) {
-        self.folders.end(std::mem::take(&mut self.folder));
+        if !self.keeps_folder.load(Ordering::Relaxed) {
+            self.folders.end(std::mem::take(&mut self.folder));
+        }
+    }
+}
+
+/// A seat with a call in flight.
+pub(crate) struct SeatInUse(Arc<SessionSeat>);
+
+impl std::ops::Deref for SeatInUse {
+    type Target = SessionSeat;
+
+    fn deref(&self) -> &SessionSeat {
+        &self.0
+    }
+}
+
+impl Drop for SeatInUse {
+    fn drop(&mut self) {
+        if let Behind::Shared(occupied) = &self.0.behind {
+            occupied.0.calls.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -166,6 +208,15 @@ impl Fleet {
         self.config.sessions.idle
     }
 
+    /// Tools that reach beyond their own context are not for browsers that several share.
+    pub(crate) fn check_tools(&self, tools: &[String]) -> Result<(), CallFailure> {
+        let is_refused = |tool: &&String| self.isolation == Isolation::Context && self.driver.is_unsafe(tool);
+        match tools.iter().find(is_refused) {
+            Some(tool) => Err(CallFailure::UnsafeTool { name: tool.clone() }),
+            None => Ok(()),
+        }
+    }
+
     /// Asks a server for its tools, if nobody has yet. No browser is started for that.
     pub(crate) async fn learn(&self) -> Result<(), LaunchError> {
         if self.book.is_known() {
@@ -196,11 +247,17 @@ impl Fleet {
     }
 
     /// A seat for a session.
-    pub(crate) async fn take(self: &Arc<Self>, wishes: &Wishes) -> Result<SessionSeat, LaunchError> {
-        let warm = if *wishes == Wishes::default() { self.take_warm() } else { None };
-        let seat = match warm {
+    ///
+    /// `folder` is where its files are already, if it had a seat before.
+    pub(crate) async fn take(
+        self: &Arc<Self>,
+        wishes: &Wishes,
+        folder: Option<PathBuf>,
+    ) -> Result<SessionSeat, LaunchError> {
+        let is_plain = *wishes == Wishes::default() && folder.is_none();
+        let seat = match is_plain.then(|| self.take_warm()).flatten() {
             Some(seat) => seat,
-            None => self.open(wishes).await?,
+            None => self.open(wishes, folder).await?,
         };
         if !self.book.is_known() {
             self.book.fetch(&seat.upstream).await;
@@ -219,8 +276,12 @@ impl Fleet {
         taken
     }
 
-    async fn open(self: &Arc<Self>, wishes: &Wishes) -> Result<SessionSeat, LaunchError> {
-        let folder = self.folders.mint();
+    async fn open(
+        self: &Arc<Self>,
+        wishes: &Wishes,
+        folder: Option<PathBuf>,
+    ) -> Result<SessionSeat, LaunchError> {
+        let folder = folder.map_or_else(|| self.folders.mint(), Ok);
         let folder =
             folder.map_err(|source| LaunchError::Folder { path: PathBuf::from("sessions"), source })?;
         let options = SeatOptions {
@@ -253,6 +314,7 @@ impl Fleet {
             Ok((upstream, behind)) => Ok(SessionSeat {
                 upstream: Arc::new(upstream),
                 folder,
+                keeps_folder: AtomicBool::new(false),
                 behind,
                 folders: Arc::clone(&self.folders),
             }),
@@ -277,6 +339,7 @@ impl Fleet {
         let slot = Arc::new(Slot {
             host,
             seats: AtomicUsize::new(0),
+            calls: AtomicUsize::new(0),
             born: Instant::now(),
             is_retired: AtomicBool::new(false),
         });
@@ -317,7 +380,7 @@ impl Fleet {
         for _ in 0..missing {
             let fleet = Arc::clone(self);
             self.tasks.spawn(async move {
-                let seat = fleet.open(&Wishes::default()).await;
+                let seat = fleet.open(&Wishes::default(), None).await;
                 if let Ok(seat) = &seat
                     && let Behind::Shared(occupied) = &seat.behind
                 {
@@ -386,6 +449,25 @@ impl Fleet {
         }
     }
 
+    /// Ends every host that there is, because a person wants it. Sessions go on with fresh browsers.
+    pub(crate) fn restart(&self, cause: &str) {
+        let (hosts, warm) = {
+            let mut state = self.state();
+            (state.hosts.clone(), std::mem::take(&mut state.warm))
+        };
+        drop(warm);
+        tracing::warn!(
+            pool = self.config.name,
+            cause,
+            hosts = hosts.len(),
+            "hosts for sessions are ended by hand"
+        );
+        for slot in hosts {
+            slot.is_retired.store(true, Ordering::Relaxed);
+            self.tasks.spawn(async move { slot.host.exit().await });
+        }
+    }
+
     /// Ends every host. Sessions are closed before.
     pub(crate) async fn stop(&self) {
         let (hosts, warm) = {
@@ -420,7 +502,8 @@ async fn tend(fleet: Weak<Fleet>, slot: Arc<Slot>, supervision: Supervision) {
             Err(_) => format!("no answer within {} ms", supervision.check_timeout.as_millis()),
         };
         tracing::warn!(error, pid = slot.host.pid(), "a host for sessions missed a health check");
-        if tally.missed() == Health::Ill {
+        // A call within its own deadline is not ended by checks. When the last is through, it is over.
+        if tally.missed() == Health::Ill && slot.calls.load(Ordering::Relaxed) == 0 {
             slot.is_retired.store(true, Ordering::Relaxed);
             slot.host.exit().await;
         }

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::call::{CallFailure, Outcome, Served};
 use crate::engine::Shared;
-use crate::fleet::SessionSeat;
+use crate::fleet::SeatInUse;
 use crate::pool::{Lease, Waiting};
 use crate::sessions::Visit;
 use crate::tools::ToolBook;
@@ -52,7 +52,7 @@ pub(crate) struct Held {
 
 enum Browser {
     Leased { upstream: InUse, _lease: Lease },
-    Session { seat: Arc<SessionSeat>, visit: Visit, _turn: OwnedSemaphorePermit },
+    Session { seat: SeatInUse, visit: Visit, _turn: OwnedSemaphorePermit },
 }
 
 impl Held {
@@ -188,6 +188,7 @@ impl Running {
         let (session, since) = (Arc::clone(&visit.session), visit.since);
         let (fleet, name) = (&session.fleet, session.key.name.to_string());
         self.check_tools(session.pool(), tools)?;
+        fleet.check_tools(tools)?;
         let deadline = fleet.call_timeout().map(|limit| since + limit);
         let too_long = |situation: &str| CallFailure::NoLease {
             what: format!("session `{name}`"),
@@ -207,7 +208,7 @@ impl Running {
             call_timeout: fleet.call_timeout(),
             has_page: fleet.driver.overlap() == Overlap::InTurn,
             book: Arc::clone(&fleet.book),
-            browser: Browser::Session { seat, visit, _turn: turn },
+            browser: Browser::Session { seat: seat.in_use(), visit, _turn: turn },
         };
         Ok((held, served))
     }

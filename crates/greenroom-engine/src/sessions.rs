@@ -124,14 +124,16 @@ impl Session {
                 None => life.seat.take(),
             }
         };
+        let mut folder = None;
         if let Some(lost) = seat {
+            folder = Some(lost.leave_folder());
             let why = lost.upstream.ended().await;
             tracing::warn!(session = %self.key.name, %why, "a session has lost its browser");
             self.life().notice =
                 Some(format!("The browser of session `{}` was lost ({why}).", self.key.name));
             lost.close().await;
         }
-        let seat = Arc::new(self.fleet.take(&self.wishes).await.map_err(CallFailure::NoSeat)?);
+        let seat = Arc::new(self.fleet.take(&self.wishes, folder).await.map_err(CallFailure::NoSeat)?);
         let mut life = self.life();
         if let Some(reason) = &life.closed {
             // Closed while its browser was made.
@@ -432,6 +434,11 @@ impl Sessions {
         let own = sessions.iter().filter(|session| session.fleet.isolation == Isolation::Process);
         futures::future::join_all(own.map(|session| self.end(session, "Greenroom has stopped"))).await;
         futures::future::join_all(self.fleets.iter().map(|fleet| fleet.stop())).await;
+    }
+
+    /// How many sessions live in a pool.
+    pub(crate) fn count(&self, pool: &str) -> usize {
+        self.state().sessions.values().filter(|session| session.pool() == pool).count()
     }
 
     pub(crate) fn fleets(&self) -> &[Arc<Fleet>] {

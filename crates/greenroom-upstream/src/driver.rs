@@ -47,6 +47,11 @@ pub trait Driver: Send + Sync + 'static {
     /// Whether a tool is shown to agents at all.
     fn offers(&self, tool: &str) -> bool;
 
+    /// Whether a tool reaches beyond the browser context that it is called on.
+    fn is_unsafe(&self, _tool: &str) -> bool {
+        false
+    }
+
     /// The page that a result speaks of, where this kind of server says that.
     fn page(&self, _result: &[u8]) -> Option<Page> {
         None

@@ -303,6 +303,10 @@ impl Driver for PlaywrightDriver {
         self.allow_unsafe_code || tool != UNSAFE_TOOL
     }
 
+    fn is_unsafe(&self, tool: &str) -> bool {
+        tool == UNSAFE_TOOL
+    }
+
     fn page(&self, result: &[u8]) -> Option<Page> {
         results::page(result)
     }
