@@ -79,7 +79,8 @@ impl Engine {
         if modes.pools {
             own.push(OwnTool::PoolStatus);
         }
-        if modes.pools || has_pages {
+        // Where the seed of sessions is followed to the letter there is nothing but its own two tools.
+        if modes.pools || (has_pages && modes.sessions != SessionMode::Required) {
             own.push(OwnTool::ExecuteBulk);
         }
         if modes.has_sessions() {
@@ -347,9 +348,6 @@ impl Engine {
                 let read: CreateArguments = tool.read(arguments)?;
                 let name = read.session.filter(|name| !name.is_empty()).unwrap_or_else(mint_name);
                 let key = key(name)?;
-                if sessions.find(&key).is_some() {
-                    return Err(CallFailure::SessionExists { name: key.name.to_string() });
-                }
                 let pool = match read.pool.filter(|pool| !pool.is_empty()) {
                     Some(pool) => Some(self.pool(&pool)?.name().to_owned()),
                     None => None,
@@ -527,11 +525,16 @@ impl Shared {
                 Ok(Spot::Lease(waiting))
             }
             Target::Session { name, pool } => {
-                let default = || self.pools.first().map(|pool| pool.name().to_owned()).unwrap_or_default();
-                if let Some(tool) = tool {
-                    self.check_tool(&pool.clone().unwrap_or_else(default), tool)?;
-                }
                 let key = SessionKey { caller: origin.caller.clone(), name };
+                if let Some(tool) = tool {
+                    // One that is there already stays where it is, and has the tools of that pool.
+                    let actual = self.sessions.find(&key).map(|session| session.pool().to_owned());
+                    let default = || self.pools.first().map(|pool| pool.name().to_owned());
+                    self.check_tool(
+                        &actual.or_else(|| pool.clone()).or_else(default).unwrap_or_default(),
+                        tool,
+                    )?;
+                }
                 self.sessions.visit(&key, pool.as_deref()).map(Spot::Session)
             }
         }

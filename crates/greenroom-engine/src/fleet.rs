@@ -17,19 +17,21 @@ use std::time::Duration;
 use greenroom_core::config::{Isolation, PoolConfig};
 use greenroom_core::supervision::{Health, HealthTally, Supervision};
 use greenroom_upstream::driver::{SeatOptions, SharedHost};
+use greenroom_upstream::host::HostError;
+use greenroom_upstream::rpc::Ended;
 use greenroom_upstream::{Driver, LaunchError, Upstream};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::TaskTracker;
 
 use crate::call::CallFailure;
-use crate::session_files::SessionFolders;
+use crate::session_files::{SessionFolder, SessionFolders};
 use crate::tools::ToolBook;
 
 /// A host of this age takes no new sessions, and goes with its last.
 const OLD: Duration = Duration::from_secs(3600);
 
-/// How long a fleet without sessions keeps its browsers.
+/// How long a fleet without sessions keeps its browsers, unless its sessions are kept for less than that themselves.
 const LINGER: Duration = Duration::from_secs(120);
 
 /// What a session asks for beyond what its pool is configured for.
@@ -49,7 +51,7 @@ pub(crate) struct Fleet {
     pub(crate) isolation: Isolation,
     folders: Arc<SessionFolders>,
     /// Folders that sessions may read from beside their own.
-    readable: Vec<PathBuf>,
+    pub(crate) readable: Vec<PathBuf>,
     state: Mutex<State>,
     /// One host after another is launched: whoever waits may find room on the one before.
     launching: tokio::sync::Mutex<()>,
@@ -93,11 +95,9 @@ impl Drop for Occupied {
 /// A browser of a session's own. Dropping it ends the browser; [`close`](Self::close) does so in order.
 pub(crate) struct SessionSeat {
     pub(crate) upstream: Arc<Upstream>,
-    pub(crate) folder: PathBuf,
-    /// The session goes on elsewhere, and its files with it.
-    keeps_folder: AtomicBool,
     behind: Behind,
-    folders: Arc<SessionFolders>,
+    /// The last to go: who writes to it goes before.
+    pub(crate) folder: Arc<SessionFolder>,
 }
 
 enum Behind {
@@ -116,26 +116,12 @@ impl SessionSeat {
 }
 
 impl SessionSeat {
-    /// Leaves the folder to the session's next seat.
-    pub(crate) fn leave_folder(&self) -> PathBuf {
-        self.keeps_folder.store(true, Ordering::Relaxed);
-        self.folder.clone()
-    }
-
     /// A call begins. While the guard is held, missed checks do not end the host.
     pub(crate) fn in_use(self: &Arc<Self>) -> SeatInUse {
         if let Behind::Shared(occupied) = &self.behind {
             occupied.0.calls.fetch_add(1, Ordering::Relaxed);
         }
         SeatInUse(Arc::clone(self))
-    }
-}
-
-impl Drop for SessionSeat {
-    fn drop(&mut self) {
-        if !self.keeps_folder.load(Ordering::Relaxed) {
-            self.folders.end(std::mem::take(&mut self.folder));
-        }
     }
 }
 
@@ -252,7 +238,7 @@ impl Fleet {
     pub(crate) async fn take(
         self: &Arc<Self>,
         wishes: &Wishes,
-        folder: Option<PathBuf>,
+        folder: Option<Arc<SessionFolder>>,
     ) -> Result<SessionSeat, LaunchError> {
         let is_plain = *wishes == Wishes::default() && folder.is_none();
         let seat = match is_plain.then(|| self.take_warm()).flatten() {
@@ -279,50 +265,36 @@ impl Fleet {
     async fn open(
         self: &Arc<Self>,
         wishes: &Wishes,
-        folder: Option<PathBuf>,
+        folder: Option<Arc<SessionFolder>>,
     ) -> Result<SessionSeat, LaunchError> {
-        let folder = folder.map_or_else(|| self.folders.mint(), Ok);
+        let folder = folder.map_or_else(|| self.folders.mint().map(Arc::new), Ok);
         let folder =
             folder.map_err(|source| LaunchError::Folder { path: PathBuf::from("sessions"), source })?;
         let options = SeatOptions {
-            folder: folder.clone(),
+            folder: folder.path().to_owned(),
             readable: self.readable.clone(),
             viewport: wishes.viewport,
             user_agent: wishes.user_agent.clone(),
             device: wishes.device.clone(),
             storage_state: wishes.storage_state.clone(),
         };
-        let opened = async {
-            match self.isolation {
-                Isolation::Context => {
-                    let occupied = self.place().await?;
-                    let host = &occupied.0.host;
+        let (upstream, behind) = match self.isolation {
+            Isolation::Context => {
+                let occupied = self.place().await?;
+                let host = &occupied.0.host;
+                let (upstream, ()) = futures::try_join!(host.open(&options), host.warm_up())?;
+                (upstream, Behind::Shared(occupied))
+            }
+            Isolation::Process => match self.driver.launch_shared() {
+                Some(launch) => {
+                    let host = launch.await?;
                     let (upstream, ()) = futures::try_join!(host.open(&options), host.warm_up())?;
-                    Ok((upstream, Behind::Shared(occupied)))
+                    (upstream, Behind::OwnHost(host))
                 }
-                Isolation::Process => match self.driver.launch_shared() {
-                    Some(launch) => {
-                        let host = launch.await?;
-                        let (upstream, ()) = futures::try_join!(host.open(&options), host.warm_up())?;
-                        Ok((upstream, Behind::OwnHost(host)))
-                    }
-                    None => Ok((self.driver.launch().await?, Behind::OwnProcess)),
-                },
-            }
+                None => (self.driver.launch().await?, Behind::OwnProcess),
+            },
         };
-        match opened.await {
-            Ok((upstream, behind)) => Ok(SessionSeat {
-                upstream: Arc::new(upstream),
-                folder,
-                keeps_folder: AtomicBool::new(false),
-                behind,
-                folders: Arc::clone(&self.folders),
-            }),
-            Err(error) => {
-                self.folders.end(folder);
-                Err(error)
-            }
-        }
+        Ok(SessionSeat { upstream: Arc::new(upstream), behind, folder })
     }
 
     /// Room on a host: the emptiest, else a new one.
@@ -344,8 +316,19 @@ impl Fleet {
             is_retired: AtomicBool::new(false),
         });
         let occupied = Occupied::new(&slot);
+        let is_too_late = {
+            let mut state = self.state();
+            if !state.is_closed {
+                state.hosts.push(Arc::clone(&slot));
+            }
+            state.is_closed
+        };
+        // Nobody would end it, and everybody would wait for that.
+        if is_too_late {
+            slot.host.exit().await;
+            return Err(HostError::Ended(Ended::because("Greenroom is shutting down")).into());
+        }
         tracing::info!(pool = self.config.name, pid = slot.host.pid(), "a host for sessions is up");
-        self.state().hosts.push(Arc::clone(&slot));
         self.tasks.spawn(tend(Arc::downgrade(self), slot, self.supervision));
         Ok(occupied)
     }
@@ -420,7 +403,8 @@ impl Fleet {
                 (0, since) => since,
                 _ => None,
             };
-            let is_idle = state.empty_since.is_some_and(|since| since.elapsed() >= LINGER);
+            let linger = self.idle().filter(|idle| !idle.is_zero()).map_or(LINGER, |idle| idle.min(LINGER));
+            let is_idle = state.empty_since.is_some_and(|since| since.elapsed() >= linger);
             let is_old = |seat: &SessionSeat| match &seat.behind {
                 Behind::Shared(occupied) => occupied.0.born.elapsed() >= OLD,
                 _ => false,

@@ -21,6 +21,7 @@ use crate::fleet::SeatInUse;
 use crate::pool::{Lease, Waiting};
 use crate::sessions::Visit;
 use crate::tools::ToolBook;
+use crate::uploads;
 
 /// How long a browser has to come to rest after its context was closed under a call, before it is given up.
 const AFTER_RESET: Duration = Duration::from_secs(10);
@@ -66,6 +67,16 @@ impl Held {
     /// The deadline of a call that begins now or began then.
     pub(crate) fn deadline(&self, begun: Instant) -> Option<Instant> {
         self.call_timeout.map(|limit| begun + limit)
+    }
+
+    /// Brings the files that a call names to where the session's server may read them.
+    async fn bring_files(&self, tool: &str, arguments: &mut Map<String, Value>) {
+        if let Browser::Session { seat, visit, .. } = &self.browser {
+            let fleet = &visit.session.fleet;
+            if let Some(name) = fleet.driver.takes_files(tool).filter(|_| !fleet.readable.is_empty()) {
+                uploads::bring(arguments, name, seat.folder.path(), &fleet.readable).await;
+            }
+        }
     }
 
     /// Takes note of what an answer says about the page.
@@ -271,6 +282,7 @@ pub(crate) async fn ask(
     cancel: &CancellationToken,
 ) -> (Result<Bytes, CallFailure>, Rest) {
     held.book.with(tool, |tool| tool.strip(&mut arguments));
+    held.bring_files(tool, &mut arguments).await;
     let mut pending = match held.upstream().call(tool, &arguments, progress) {
         Ok(pending) => pending,
         Err(ended) => return (Err(CallFailure::Upstream(ended.into())), Rest::Nothing),

@@ -52,6 +52,11 @@ pub trait Driver: Send + Sync + 'static {
         false
     }
 
+    /// The argument of a tool that is a list of files which a page is to get, where it has one.
+    fn takes_files(&self, _tool: &str) -> Option<&'static str> {
+        None
+    }
+
     /// The page that a result speaks of, where this kind of server says that.
     fn page(&self, _result: &[u8]) -> Option<Page> {
         None

@@ -307,6 +307,10 @@ impl Driver for PlaywrightDriver {
         tool == UNSAFE_TOOL
     }
 
+    fn takes_files(&self, tool: &str) -> Option<&'static str> {
+        ["browser_file_upload", "browser_drop"].contains(&tool).then_some("paths")
+    }
+
     fn page(&self, result: &[u8]) -> Option<Page> {
         results::page(result)
     }
