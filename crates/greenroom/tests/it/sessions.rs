@@ -2,6 +2,7 @@
 
 mod files;
 mod isolation;
+mod leftovers;
 mod losses;
 mod reaching;
 mod warm;

@@ -19,51 +19,53 @@ enum Way {
 }
 
 /// Where calls of several agents go at once.
-enum Panel {
-    // One process whose client sends before it has an answer.
+struct Panel {
+    agents: Agents,
+    _server: Option<Server>,
+}
+
+enum Agents {
+    /// One process whose client sends before it has an answer.
     Stdio(Box<McpStdio>),
-    Older(Vec<McpHttp>, Server),
-    Newer(Vec<McpHttp>, Server),
+    Http(Vec<McpHttp>, fn(&mut McpHttp, &str, Value) -> Value),
 }
 
 impl Panel {
     fn new(way: Way, mut command: Command) -> Self {
         if way == Way::Stdio {
-            command.args(["mcp"]);
+            command.arg("mcp");
             let mut client = McpStdio::spawn(command).with_timeout(PATIENCE);
             client.initialize();
-            return Self::Stdio(Box::new(client));
+            return Self { agents: Agents::Stdio(Box::new(client)), _server: None };
         }
         let server = Server::start(command, None);
         let mut clients: Vec<_> = (0..AGENTS).map(|_| server.client().with_timeout(PATIENCE)).collect();
-        if way == Way::NewerHttp {
-            return Self::Newer(clients, server);
-        }
-        clients.iter_mut().for_each(|client| drop(client.initialize()));
-        Self::Older(clients, server)
+        let agents = if way == Way::NewerHttp {
+            Agents::Http(clients, McpHttp::call_modern)
+        } else {
+            clients.iter_mut().for_each(|client| drop(client.initialize()));
+            Agents::Http(clients, McpHttp::request)
+        };
+        Self { agents, _server: Some(server) }
     }
 
     /// One request of each agent, all at once; their results in the agents' order.
     fn all(&mut self, method: &str, params: impl Fn(usize) -> Value) -> Vec<Value> {
         let params: Vec<_> = (0..AGENTS).map(params).collect();
-        let at_once = |clients: &mut [McpHttp], ask: fn(&mut McpHttp, &str, Value) -> Value| {
-            std::thread::scope(|scope| {
-                let threads: Vec<_> = clients
-                    .iter_mut()
-                    .zip(&params)
-                    .map(|(client, params)| scope.spawn(move || ask(client, method, params.clone())))
-                    .collect();
-                threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
-            })
-        };
-        let answers = match self {
-            Self::Stdio(client) => {
-                let ids: Vec<_> =
-                    params.iter().map(|params| client.send_request(method, params.clone())).collect();
+        let answers: Vec<Value> = match &mut self.agents {
+            Agents::Stdio(client) => {
+                let send = |params: &Value| client.send_request(method, params.clone());
+                let ids: Vec<_> = params.iter().map(send).collect();
                 ids.into_iter().map(|id| client.wait_for_response(id)).collect()
             }
-            Self::Older(clients, _) => at_once(clients, McpHttp::request),
-            Self::Newer(clients, _) => at_once(clients, McpHttp::call_modern),
+            Agents::Http(clients, ask) => std::thread::scope(|scope| {
+                let ask = *ask;
+                let of_each = clients.iter_mut().zip(&params);
+                let threads: Vec<_> = of_each
+                    .map(|(client, params)| scope.spawn(move || ask(client, method, params.clone())))
+                    .collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            }),
         };
         let result = |answer: Value| answer.get("result").unwrap_or_else(|| panic!("{answer}")).clone();
         answers.into_iter().map(result).collect()
@@ -105,23 +107,26 @@ fn only_own(text: &str, agent: usize, page: usize, what: &str) {
 }
 
 #[rstest]
-fn eight_agents_see_nothing_of_one_another(
-    #[values(("context", 3), ("process", 1))] (seat, default_pages): (&str, usize),
-    #[values(Way::Stdio, Way::OlderHttp, Way::NewerHttp)] way: Way,
-) {
+#[case::in_contexts_over_stdio("context", Way::Stdio)]
+#[case::in_contexts_over_http_of_the_older_era("context", Way::OlderHttp)]
+#[case::in_contexts_over_http_of_the_newer_era("context", Way::NewerHttp)]
+#[case::in_processes_over_stdio("process", Way::Stdio)]
+#[case::in_processes_over_http_of_the_older_era("process", Way::OlderHttp)]
+#[case::in_processes_over_http_of_the_newer_era("process", Way::NewerHttp)]
+fn eight_agents_see_nothing_of_one_another(#[case] seat: &str, #[case] way: Way) {
     let _permit = browser_permit();
     let (folder, site) = (data_dir(), Site::start());
     let mut command = greenroom(folder.path());
     command.env("GREENROOM_TIMEOUT_SETTLE", "0").env("GREENROOM_SESSION_ISOLATION", seat);
     let mut panel = Panel::new(way, command);
-    for page in 0..=pages(default_pages) {
+    let pages = pages(if seat == "context" { 4 } else { 2 });
+    for page in 0..pages {
         visit(&mut panel, &site, page);
     }
-    let last = pages(default_pages);
     for agent in 0..AGENTS {
         let uri = format!("greenroom://sessions/agent%20{agent}/files/page.md");
         let read = panel.all("resources/read", |_| json!({ "uri": uri })).remove(0);
-        only_own(read["contents"][0]["text"].as_str().unwrap(), agent, last, "the file");
+        only_own(read["contents"][0]["text"].as_str().unwrap(), agent, pages - 1, "the file");
     }
 }
 

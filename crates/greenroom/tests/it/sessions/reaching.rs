@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{House, PATIENCE, fine, listed, navigate, value};
 use crate::rig::{Server, data_dir, greenroom};
 
-fn modern(client: &mut McpHttp, tool: &str, arguments: Value) -> String {
+fn modern(client: &mut McpHttp, tool: &str, arguments: &Value) -> String {
     let answer = client.call_modern("tools/call", json!({ "name": tool, "arguments": arguments }));
     fine(answer.get("result").unwrap_or_else(|| panic!("{answer}")))
 }
@@ -17,10 +17,10 @@ fn modern(client: &mut McpHttp, tool: &str, arguments: Value) -> String {
 #[case::in_the_newer_era(true)]
 fn a_client_that_connects_anew_for_every_call_keeps_its_browser(#[case] is_modern: bool) {
     let house = House::new(&[]);
-    let mut call = |tool: &str, mut arguments: Value| {
+    let call = |tool: &str, mut arguments: Value| {
         arguments["sessionId"] = "mine".into();
         if is_modern {
-            return modern(&mut house.server.client().with_timeout(PATIENCE), tool, arguments);
+            return modern(&mut house.server.client().with_timeout(PATIENCE), tool, &arguments);
         }
         let mut client = house.client();
         let text = fine(&client.call_tool(tool, arguments));
@@ -65,7 +65,7 @@ fn a_session_has_a_door_of_its_own_with_the_upstreams_plain_tools(#[case] name: 
     let link = house.site.url("/links");
     let result = bound.call_tool("browser_navigate", json!({ "url": link }));
     assert_eq!(result["_meta"]["greenroom/sessionId"], name, "{result}");
-    let newer = modern(&mut McpHttp::connect(&url).with_timeout(PATIENCE), "browser_snapshot", json!({}));
+    let newer = modern(&mut McpHttp::connect(&url).with_timeout(PATIENCE), "browser_snapshot", &json!({}));
     assert!(newer.contains("/links"), "{newer}");
     assert!(value(&mut client, name, "location.pathname").contains("/links"));
     let list = listed(&mut client);
