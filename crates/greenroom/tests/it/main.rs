@@ -9,5 +9,6 @@ mod http;
 mod pass_through;
 mod pools;
 mod rig;
+mod sessions;
 mod stdio;
 mod supervision;
