@@ -2,4 +2,5 @@
 //! MCP and HTTP, and nothing of browsers.
 
 pub mod http;
+pub mod local;
 pub mod mcp;

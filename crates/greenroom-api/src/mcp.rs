@@ -3,6 +3,7 @@
 mod arrival;
 mod content;
 mod files;
+pub mod lines;
 mod stdio;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,8 +29,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::http::Activity;
 pub(crate) use arrival::Arrival;
 
-pub(crate) use stdio::Refusal;
-pub use stdio::serve_stdio;
+pub(crate) use lines::Refusal;
+pub(crate) use stdio::serve_lines;
+pub use stdio::{LAST_ANSWERS, serve_stdio, standard_streams};
 
 /// Reports that may wait for a slow client before further ones are dropped.
 const PROGRESS_QUEUE: usize = 32;

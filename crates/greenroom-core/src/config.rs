@@ -21,6 +21,7 @@ mod pools;
 mod reference;
 mod settings;
 mod value;
+mod wishes;
 
 pub use env::{environment_layer, is_ours};
 pub use file::file_layer;
@@ -33,6 +34,7 @@ pub use pools::{InstanceConfig, Isolation, PoolConfig, SessionConfig, Start, Too
 pub use reference::reference_markdown;
 pub use settings::{Layer, Raw, Scope, Setting, Settings, Source, View};
 pub use value::Value;
+pub use wishes::Wishes;
 
 /// Turns layers, lowest precedence first, into the configuration, or into every mistake found in them.
 pub fn load(layers: Vec<Layer>) -> Result<Config, Mistakes> {

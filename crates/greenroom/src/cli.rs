@@ -5,8 +5,11 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use greenroom_core::config::Layer;
 
+use crate::bridge::Target;
+
 const EXIT_CODES: &str = "Exit codes: 0 ended as asked; 1 failed while running; 2 wrong usage or configuration; \
-    3 something could not be installed; 4 the address cannot be listened on; 130 interrupted while starting, or a second time while stopping.";
+    3 something could not be installed; 4 the address cannot be listened on, or the server given with --connect \
+    cannot be used; 130 interrupted while starting, or a second time while stopping.";
 
 #[derive(Debug, Parser)]
 #[command(name = "greenroom", version, about = "A browser gateway for AI agents", after_help = EXIT_CODES)]
@@ -40,7 +43,7 @@ pub(crate) struct Common {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Serve MCP over HTTP, at /mcp
+    /// Serve MCP over HTTP, at /mcp, and to every `greenroom mcp` of the same user and data folder
     Serve {
         /// Address to listen on [default: 127.0.0.1]
         #[arg(long)]
@@ -51,11 +54,15 @@ pub(crate) enum Command {
         #[command(flatten)]
         install: InstallFlags,
     },
-    /// Serve MCP over stdin and stdout, for an agent's configuration file
+    /// Serve MCP over stdin and stdout, for an agent's configuration file. Where a `greenroom serve` of the same user and
+    /// data folder runs, its browsers are used, and they stay when the agent goes
     Mcp {
-        /// Serve from this process; that is what happens anyway in this version
+        /// Serve from this process, also where a server runs
         #[arg(long)]
         standalone: bool,
+        /// Use this server and no other: `unix:PATH`, the socket in its data folder, or `http://HOST:PORT`
+        #[arg(long, value_name = "URL", conflicts_with = "standalone")]
+        connect: Option<Target>,
         #[command(flatten)]
         install: InstallFlags,
     },

@@ -1,5 +1,6 @@
 //! Where configuration lies on this machine.
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -85,4 +86,12 @@ pub(crate) fn data_dir(config: &Config) -> Result<PathBuf> {
     std::path::absolute(&chosen)
         .with_context(|| format!("the data folder {} is not a usable path", chosen.display()))
         .context(Exit::Usage)
+}
+
+/// Makes the data folder, for its owner only: cookies and the way into browsers lie in it. One that is there already is
+/// left as it is, and one that cannot be made is reported by whoever needs it first.
+pub(crate) fn make_data_dir(path: &Path) {
+    if let Err(error) = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path) {
+        tracing::debug!(%error, folder = %path.display(), "could not be made");
+    }
 }

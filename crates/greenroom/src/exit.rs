@@ -9,6 +9,7 @@ pub(crate) enum Exit {
     Usage,
     Install,
     Listen,
+    Connect,
     Interrupted,
 }
 
@@ -17,7 +18,7 @@ impl Exit {
         ExitCode::from(match self {
             Self::Usage => 2,
             Self::Install => 3,
-            Self::Listen => 4,
+            Self::Listen | Self::Connect => 4,
             Self::Interrupted => 130,
         })
     }
@@ -29,6 +30,7 @@ impl fmt::Display for Exit {
             Self::Usage => "greenroom cannot start",
             Self::Install => "greenroom cannot install what it needs",
             Self::Listen => "greenroom cannot listen",
+            Self::Connect => "greenroom cannot use the server it was told to",
             Self::Interrupted => "interrupted",
         })
     }

@@ -1,5 +1,6 @@
 //! Greenroom's command line. `run.rs` is where the parts are put together.
 
+mod bridge;
 mod cli;
 mod config_files;
 mod config_show;

@@ -2,12 +2,14 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use greenroom_api::http::serve_http;
+use greenroom_api::local::{self, ConnectError, Hello, LocalService, LocalSocket, serve_local};
 use greenroom_api::mcp::serve_stdio;
 use greenroom_core::config::{BrowserConfig, Config, Driver as DriverConfig, Start};
 use greenroom_core::target::SessionName;
@@ -18,6 +20,7 @@ use greenroom_upstream::run_folder::{self, Run, Swept};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::bridge::{self, Link, Target};
 use crate::cli::{Cli, Command, ConfigCommand};
 use crate::exit::Exit;
 use crate::signals::Signals;
@@ -48,8 +51,17 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
         Command::Scale { pool, instances, .. } => pools::scale(&config.http, pool, *instances),
         Command::Install => start(&config)?.block_on(install(&config)),
         Command::Serve { install, .. } => start(&config)?.block_on(serve(&config, !install.no_install)),
-        Command::Mcp { install, standalone: _ } => {
-            start(&config)?.block_on(mcp(&config, !install.no_install))
+        Command::Mcp { install, standalone, connect } => {
+            let runtime = start(&config)?;
+            let server = match (standalone, connect) {
+                (true, _) => None,
+                (false, Some(target)) => Some(runtime.block_on(find(&config, target))?),
+                (false, None) => runtime.block_on(find_running(&config))?,
+            };
+            match server {
+                Some(found) => runtime.block_on(bridge(found)),
+                None => runtime.block_on(mcp(&config, !install.no_install)),
+            }
         }
     }
 }
@@ -109,6 +121,7 @@ fn browsers(config: &Config) -> Vec<&BrowserConfig> {
 async fn serve(config: &Config, may_install: bool) -> Result<ExitCode> {
     let mut signals = Signals::new()?;
     let data_dir = config_files::data_dir(config)?;
+    config_files::make_data_dir(&data_dir);
     let listener = listen(config).await.context(Exit::Listen)?;
     let address = listener.local_addr()?;
 
@@ -120,7 +133,18 @@ async fn serve(config: &Config, may_install: bool) -> Result<ExitCode> {
     }
     let run = begin_run(&data_dir)?;
     let engine = engine(config, &data_dir, installer, &run, false)?;
-    let shutdown = CancellationToken::new();
+    let working_dir = working_dir()?;
+    let (shutdown, closing) = (CancellationToken::new(), CancellationToken::new());
+    let local = listen_locally(&data_dir).map(|socket| {
+        let service = LocalService {
+            engine: engine.clone(),
+            settings: Arc::clone(&config.settings),
+            working_dir: working_dir.clone(),
+            max_line: config.http.max_request_bytes,
+            session_per_connection: config.session_per_connection,
+        };
+        tokio::spawn(serve_local(socket, service, closing.clone(), shutdown.clone()))
+    });
     let server = tokio::spawn({
         let (engine, http, shutdown) = (engine.clone(), config.http.clone(), shutdown.clone());
         let session_per_connection = config.session_per_connection;
@@ -132,8 +156,13 @@ async fn serve(config: &Config, may_install: bool) -> Result<ExitCode> {
     let signal = signals.next().await;
     tracing::info!(signal, "stopping; once more to stop at once");
     let wind_down = async {
+        // Whoever comes now is better served by the next server.
+        closing.cancel();
         engine.shutdown().await;
         shutdown.cancel();
+        if let Some(local) = local {
+            local.await.context("the local server panicked")?;
+        }
         server.await.context("the HTTP server panicked")?.context("the HTTP server failed")?;
         run.end();
         Ok(())
@@ -144,9 +173,54 @@ async fn serve(config: &Config, may_install: bool) -> Result<ExitCode> {
     }
 }
 
+/// A server, the way to it, and what it was told about us.
+type Found = (Target, Hello, Link);
+
+/// The server that a person named. If it cannot be used, nothing else is.
+async fn find(config: &Config, target: &Target) -> Result<Found> {
+    let hello = hello(config)?;
+    let link = target.connect(&hello).await.map_err(anyhow::Error::new).context(Exit::Connect)?;
+    Ok((target.clone(), hello, link))
+}
+
+/// The server that runs in our data folder, if there is one that does what we were told to do.
+async fn find_running(config: &Config) -> Result<Option<Found>> {
+    let socket = local::socket_path(&config_files::data_dir(config)?);
+    let (target, hello) = (Target::Socket(socket.clone()), hello(config)?);
+    match target.connect(&hello).await {
+        Ok(link) => {
+            tracing::info!(socket = %socket.display(), "using the browsers of the running server");
+            Ok(Some((target, hello, link)))
+        }
+        Err(ConnectError::NotThere(_)) => Ok(None),
+        Err(ConnectError::Refused(why)) => {
+            tracing::warn!("serving with browsers of its own: {why}");
+            Ok(None)
+        }
+    }
+}
+
+fn hello(config: &Config) -> Result<Hello> {
+    let folder = working_dir()?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let connection = format!("{:x}-{:x}", now.as_nanos(), std::process::id());
+    Ok(Hello::new(config.settings.wishes(&folder), &folder, connection))
+}
+
+async fn bridge((target, hello, link): Found) -> Result<ExitCode> {
+    let mut signals = Signals::new()?;
+    tokio::select! {
+        outcome = bridge::run(target, hello, link) => outcome.context("standard input and output cannot be used")?,
+        // There is nothing to wind down: the browsers are the server's.
+        signal = signals.next() => tracing::info!(signal, "stopping"),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 async fn mcp(config: &Config, may_install: bool) -> Result<ExitCode> {
     let mut signals = Signals::new()?;
     let data_dir = config_files::data_dir(config)?;
+    config_files::make_data_dir(&data_dir);
     let installer = installer(&data_dir, may_install);
     // The client waits for our answer to `initialize`, and not for long. What goes wrong here is said by the first call
     // that needs a browser.
@@ -236,7 +310,7 @@ fn engine(
     for note in config.settings.notes() {
         tracing::warn!("{note}");
     }
-    let workspace = std::env::current_dir().context("the working directory is not there any more")?;
+    let workspace = working_dir()?;
     let readable = if is_local { vec![workspace.clone()] } else { Vec::new() };
     let (run, data_dir) = (Arc::clone(run), data_dir.to_owned());
     let engine = EngineConfig {
@@ -269,6 +343,17 @@ fn engine(
         }
     });
     Ok(Engine::new(engine, &drivers))
+}
+
+fn working_dir() -> Result<PathBuf> {
+    std::env::current_dir().context("the working directory is not there any more")
+}
+
+/// The way in for other processes of the same user. Without it everything else works.
+fn listen_locally(data_dir: &Path) -> Option<LocalSocket> {
+    LocalSocket::bind(data_dir)
+        .inspect_err(|error| tracing::warn!("`greenroom mcp` will not find this server: {error}"))
+        .ok()
 }
 
 async fn listen(config: &Config) -> Result<TcpListener> {

@@ -190,6 +190,13 @@ impl Settings {
         scopes.flat_map(|(scope, settings)| settings.values().map(move |setting| (scope, setting)))
     }
 
+    /// Every value, written or built in, with what it is for.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&Scope, &Setting)> {
+        self.scopes
+            .iter()
+            .flat_map(|(scope, settings)| settings.values().map(move |setting| (scope, setting)))
+    }
+
     /// Every pool that is mentioned.
     pub(super) fn pools(&self) -> BTreeSet<&str> {
         let refused = self.refused.iter().map(|(scope, _)| scope);

@@ -77,7 +77,7 @@ impl Workspace {
 
     fn stdio(&self) -> McpStdio {
         let mut command = self.command();
-        command.arg("mcp");
+        command.args(["mcp", "--standalone"]);
         // The first one on a machine installs what is missing.
         let mut client = McpStdio::spawn(command).with_timeout(Duration::from_secs(300));
         client.initialize();
@@ -169,7 +169,10 @@ fn a_cancelled_navigation_frees_the_caller_and_the_browser() {
     let site = Site::start();
     let mut command = workspace.command();
     // Nothing but the cancellation can end the navigation before the client's patience is over.
-    command.arg("mcp").env("GREENROOM_TIMEOUT", "3600000").env("GREENROOM_CALL_TIMEOUT", "0");
+    command
+        .args(["mcp", "--standalone"])
+        .env("GREENROOM_TIMEOUT", "3600000")
+        .env("GREENROOM_CALL_TIMEOUT", "0");
     let mut agent = McpStdio::spawn(command).with_timeout(Duration::from_secs(300));
     agent.initialize();
     agent.text("browser_navigate", json!({ "url": site.url("/links") }));
@@ -191,7 +194,7 @@ fn a_call_over_its_deadline_costs_the_page_and_not_the_browser() {
     let workspace = Workspace::new();
     let site = Site::start();
     let mut command = workspace.command();
-    command.arg("mcp").env("GREENROOM_CALL_TIMEOUT", "6000");
+    command.args(["mcp", "--standalone"]).env("GREENROOM_CALL_TIMEOUT", "6000");
     let mut agent = McpStdio::spawn(command).with_timeout(Duration::from_secs(300));
     agent.initialize();
     agent.request("tools/list", json!({}));
