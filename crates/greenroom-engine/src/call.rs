@@ -132,6 +132,11 @@ pub enum CallFailure {
         "There are {most} sessions already, which is as many as may be ({key}). Close one with `session_close`."
     )]
     TooManySessions { most: usize, key: &'static str },
+    #[error(
+        "{tool} runs inside the server's process, which this session shares with others. It needs \
+         SESSION_ISOLATION=process, or an instance of a pool instead of a session."
+    )]
+    SharedServer { tool: String },
     #[error("A browser for the session could not be started: {}", greenroom_upstream::driver::chain(.0))]
     NoSeat(LaunchError),
     #[error(transparent)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use futures::future::join_all;
-use greenroom_core::config::{Addressing, Driver as DriverConfig, Mistakes, PoolConfig};
+use greenroom_core::config::{Addressing, Driver as DriverConfig, Isolation, Mistakes, PoolConfig};
 use greenroom_core::target::{
     Address, Modes, Parameters, SessionMode, SessionName, Target, UnknownPool, resolve,
 };
@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::bulk;
 use crate::call::{Bound, CallFailure, CallHandle, CallRequest, Origin, Outcome};
-use crate::fleet::{Fleet, Wishes};
+use crate::fleet::{self, Fleet, Wishes};
 use crate::own::{
     BulkArguments, CreateArguments, NoArguments, OwnTool, PoolStatusArguments, SessionArguments,
 };
@@ -99,7 +99,7 @@ impl Engine {
         let mut fleets = Vec::new();
         if modes.has_sessions() {
             for pool in &config.pools {
-                fleets.extend(fleet(pool, drivers, &books, &folders, &config.readable));
+                fleets.extend(fleet(pool, modes, drivers, &books, &folders, &config.readable));
             }
         }
         let sessions = Sessions::new(fleets, config.max_sessions_per_caller);
@@ -403,6 +403,7 @@ fn has_pages(pools: &[PoolConfig]) -> bool {
 /// Where the sessions of a pool live. They follow the pool, and none of its instances in particular.
 fn fleet(
     pool: &PoolConfig,
+    modes: Modes,
     drivers: &DriverFactory,
     books: &Arc<ToolBooks>,
     folders: &Arc<SessionFolders>,
@@ -413,9 +414,15 @@ fn fleet(
         .inspect_err(|mistakes| tracing::warn!(pool = pool.name, "no sessions in this pool: {mistakes}"))
         .ok()?;
     let driver = drivers(pool, &instance);
-    let book = books.of(&driver, &instance.upstream, pool);
+    let mut pool = pool.clone();
+    // Where every call has a session, what no session may call is not shown.
+    let is_for_sessions = matches!(modes.sessions, SessionMode::Always | SessionMode::Required);
+    if is_for_sessions && fleet::isolation(&pool, driver.as_ref()) == Isolation::Context {
+        driver.tools_in_server().iter().for_each(|tool| pool.tools.hide(tool));
+    }
+    let book = books.of(&driver, &instance.upstream, &pool);
     let (supervision, folders) = (instance.upstream.supervision, Arc::clone(folders));
-    Some(Fleet::new(pool.clone(), supervision, driver, book, folders, readable.to_vec()))
+    Some(Fleet::new(pool, supervision, driver, book, folders, readable.to_vec()))
 }
 
 async fn sweep(engine: Weak<Shared>, every: Duration) {

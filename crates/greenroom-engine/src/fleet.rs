@@ -112,6 +112,14 @@ impl SessionSeat {
     }
 }
 
+/// Where the sessions of a pool live: as configured, as far as the driver can.
+pub(crate) fn isolation(config: &PoolConfig, driver: &dyn Driver) -> Isolation {
+    match config.sessions.isolation {
+        Some(Isolation::Context) | None if driver.launch_shared().is_some() => Isolation::Context,
+        _ => Isolation::Process,
+    }
+}
+
 impl Fleet {
     pub(crate) fn new(
         config: PoolConfig,
@@ -121,11 +129,7 @@ impl Fleet {
         folders: Arc<SessionFolders>,
         readable: Vec<PathBuf>,
     ) -> Arc<Self> {
-        let can_share = driver.launch_shared().is_some();
-        let isolation = match config.sessions.isolation {
-            Some(Isolation::Context) | None if can_share => Isolation::Context,
-            _ => Isolation::Process,
-        };
+        let isolation = isolation(&config, driver.as_ref());
         let state =
             State { hosts: Vec::new(), warm: Vec::new(), warming: 0, empty_since: None, is_closed: false };
         Arc::new(Self {
@@ -140,6 +144,11 @@ impl Fleet {
             launching: tokio::sync::Mutex::default(),
             tasks: TaskTracker::new(),
         })
+    }
+
+    /// Whether a tool could reach from one session into another.
+    pub(crate) fn refuses(&self, tool: &str) -> bool {
+        self.isolation == Isolation::Context && self.driver.tools_in_server().contains(&tool)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -47,6 +47,11 @@ pub trait Driver: Send + Sync + 'static {
     /// Whether a tool is shown to agents at all.
     fn offers(&self, tool: &str) -> bool;
 
+    /// Tools that run what they are given inside the server's own process, where others may live too.
+    fn tools_in_server(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// The argument of a tool that is a list of files which a page is to get, where it has one.
     fn takes_files(&self, _tool: &str) -> Option<&'static str> {
         None

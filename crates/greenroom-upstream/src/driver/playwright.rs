@@ -303,6 +303,10 @@ impl Driver for PlaywrightDriver {
         self.allow_unsafe_code || tool != UNSAFE_TOOL
     }
 
+    fn tools_in_server(&self) -> &'static [&'static str] {
+        &[UNSAFE_TOOL]
+    }
+
     fn takes_files(&self, tool: &str) -> Option<&'static str> {
         ["browser_file_upload", "browser_drop"].contains(&tool).then_some("paths")
     }
