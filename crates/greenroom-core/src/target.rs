@@ -162,11 +162,14 @@ pub fn resolve<'a>(
         SessionMode::Off => None,
         _ => session(address.session.as_ref())?,
     };
+    // Beside pools, who names an instance wants that one and no session.
+    let implied = implied.filter(|_| instance.is_none());
     let name = match (session, modes.sessions) {
         (Some(name), _) if instance.is_none() => name,
         (Some(_), _) => return Err(AddressError::SessionAndInstance),
         (None, SessionMode::Required) => return Err(AddressError::SessionMissing),
         (None, SessionMode::Always) => implied.cloned().unwrap_or_else(SessionName::default_session),
+        (None, SessionMode::Optional) if let Some(implied) = implied => implied.clone(),
         (None, _) => {
             let default = || pools.clone().next().expect("there is at least one pool").to_owned();
             return Ok(Target::Lease { pool: pool.unwrap_or_else(default), instance });
@@ -274,6 +277,20 @@ mod tests {
         assert_eq!(found, session("mine", None));
         let required = Modes { sessions: SessionMode::Required, pools: false };
         assert_eq!(target(required, &json!({})), Err(AddressError::SessionMissing));
+    }
+
+    #[test]
+    fn a_connection_can_bring_its_session_beside_pools_too() {
+        let implied = SessionName::new("mine").unwrap();
+        let part = |instance: Option<&str>| Address {
+            instance: instance.map(|name| json!(name)),
+            ..Address::default()
+        };
+        let found = |address: &Address| {
+            resolve(address, modes(SessionMode::Optional), Some(&implied), POOLS.into_iter())
+        };
+        assert_eq!(found(&part(None)), session("mine", None));
+        assert_eq!(found(&part(Some("0"))), lease("MAIN", Some("0")));
     }
 
     #[test]

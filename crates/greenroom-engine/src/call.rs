@@ -118,11 +118,6 @@ pub enum CallFailure {
     InstanceLeaving { pool: String, instance: String },
     #[error("The session `{name}` was closed: {reason}. The next call with that name makes a new one.")]
     SessionClosed { name: String, reason: String },
-    #[error(
-        "`{name}` runs code in a process that other sessions share, so it is not for sessions of this kind. Set \
-         SESSION_ISOLATION=process to have it."
-    )]
-    UnsafeTool { name: String },
     #[error("There is no session `{name}`. `session_list` names those that there are.")]
     NoSuchSession { name: String },
     #[error(
@@ -137,6 +132,11 @@ pub enum CallFailure {
         "There are {most} sessions already, which is as many as may be ({key}). Close one with `session_close`."
     )]
     TooManySessions { most: usize, key: &'static str },
+    #[error(
+        "{tool} runs inside the server's process, which this session shares with others. It needs \
+         SESSION_ISOLATION=process, or an instance of a pool instead of a session."
+    )]
+    SharedServer { tool: String },
     #[error("A browser for the session could not be started: {}", greenroom_upstream::driver::chain(.0))]
     NoSeat(LaunchError),
     #[error(transparent)]

@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::bulk;
 use crate::call::{Bound, CallFailure, CallHandle, CallRequest, Origin, Outcome};
-use crate::fleet::{Fleet, Wishes};
+use crate::fleet::{self, Fleet, Wishes};
 use crate::own::{
     BulkArguments, CreateArguments, NoArguments, OwnTool, PoolStatusArguments, SessionArguments,
 };
@@ -93,16 +93,14 @@ impl Engine {
         let described = |pool: &PoolConfig| (pool.name.clone(), pool.description.clone());
         let described = config.pools.iter().map(described).collect();
         let is_alone = matches!(modes.sessions, SessionMode::Always | SessionMode::Required);
-        let shares = |pool: &PoolConfig| pool.sessions.isolation != Some(Isolation::Process);
-        let is_shared = is_alone && has_pages && config.pools.iter().all(shares);
-        let additions = Additions { modes, pools: described, own, is_shared };
+        let additions = Additions { modes, pools: described, own };
         let books = ToolBooks::new(&config.data_dir.join("cache"), additions);
         let folders =
             Arc::new(SessionFolders::new(&config.data_dir, &config.run_id, config.session_files_grace));
         let mut fleets = Vec::new();
         if modes.has_sessions() {
             for pool in &config.pools {
-                fleets.extend(fleet(pool, drivers, &books, &folders, &config.readable));
+                fleets.extend(fleet(pool, modes, drivers, &books, &folders, &config.readable));
             }
         }
         let sessions = Sessions::new(fleets, config.max_sessions_per_caller);
@@ -420,6 +418,7 @@ fn has_pages(pools: &[PoolConfig]) -> bool {
 /// Where the sessions of a pool live. They follow the pool, and none of its instances in particular.
 fn fleet(
     pool: &PoolConfig,
+    modes: Modes,
     drivers: &DriverFactory,
     books: &Arc<ToolBooks>,
     folders: &Arc<SessionFolders>,
@@ -430,9 +429,15 @@ fn fleet(
         .inspect_err(|mistakes| tracing::warn!(pool = pool.name, "no sessions in this pool: {mistakes}"))
         .ok()?;
     let driver = drivers(pool, &instance);
-    let book = books.of(&driver, &instance.upstream, pool);
+    let mut pool = pool.clone();
+    // Where every call has a session, what no session may call is not shown.
+    let is_for_sessions = matches!(modes.sessions, SessionMode::Always | SessionMode::Required);
+    if is_for_sessions && fleet::isolation(&pool, driver.as_ref()) == Isolation::Context {
+        driver.tools_in_server().iter().for_each(|tool| pool.tools.hide(tool));
+    }
+    let book = books.of(&driver, &instance.upstream, &pool);
     let (supervision, folders) = (instance.upstream.supervision, Arc::clone(folders));
-    Some(Fleet::new(pool.clone(), supervision, driver, book, folders, readable.to_vec()))
+    Some(Fleet::new(pool, supervision, driver, book, folders, readable.to_vec()))
 }
 
 async fn sweep(engine: Weak<Shared>, every: Duration) {

@@ -24,7 +24,6 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::TaskTracker;
 
-use crate::call::CallFailure;
 use crate::session_files::{SessionFolder, SessionFolders};
 use crate::tools::ToolBook;
 
@@ -33,6 +32,10 @@ const OLD: Duration = Duration::from_secs(3600);
 
 /// How long a fleet without sessions keeps its browsers, unless its sessions are kept for less than that themselves.
 const LINGER: Duration = Duration::from_secs(120);
+
+/// Warm seats are made when nobody has called for this long, and after this much waiting in any case.
+const QUIET: Duration = Duration::from_millis(100);
+const QUIET_LIMIT: Duration = Duration::from_secs(2);
 
 /// What a session asks for beyond what its pool is configured for.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -144,6 +147,14 @@ impl Drop for SeatInUse {
     }
 }
 
+/// Where the sessions of a pool live: as configured, as far as the driver can.
+pub(crate) fn isolation(config: &PoolConfig, driver: &dyn Driver) -> Isolation {
+    match config.sessions.isolation {
+        Some(Isolation::Context) | None if driver.launch_shared().is_some() => Isolation::Context,
+        _ => Isolation::Process,
+    }
+}
+
 impl Fleet {
     pub(crate) fn new(
         config: PoolConfig,
@@ -153,11 +164,7 @@ impl Fleet {
         folders: Arc<SessionFolders>,
         readable: Vec<PathBuf>,
     ) -> Arc<Self> {
-        let can_share = driver.launch_shared().is_some();
-        let isolation = match config.sessions.isolation {
-            Some(Isolation::Context) | None if can_share => Isolation::Context,
-            _ => Isolation::Process,
-        };
+        let isolation = isolation(&config, driver.as_ref());
         let state =
             State { hosts: Vec::new(), warm: Vec::new(), warming: 0, empty_since: None, is_closed: false };
         Arc::new(Self {
@@ -172,6 +179,11 @@ impl Fleet {
             launching: tokio::sync::Mutex::default(),
             tasks: TaskTracker::new(),
         })
+    }
+
+    /// Whether a tool could reach from one session into another.
+    pub(crate) fn refuses(&self, tool: &str) -> bool {
+        self.isolation == Isolation::Context && self.driver.tools_in_server().contains(&tool)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -192,15 +204,6 @@ impl Fleet {
 
     pub(crate) fn idle(&self) -> Option<Duration> {
         self.config.sessions.idle
-    }
-
-    /// Tools that reach beyond their own context are not for browsers that several share.
-    pub(crate) fn check_tools(&self, tools: &[String]) -> Result<(), CallFailure> {
-        let is_refused = |tool: &&String| self.isolation == Isolation::Context && self.driver.is_unsafe(tool);
-        match tools.iter().find(is_refused) {
-            Some(tool) => Err(CallFailure::UnsafeTool { name: tool.clone() }),
-            None => Ok(()),
-        }
     }
 
     /// Asks a server for its tools, if nobody has yet. No browser is started for that.
@@ -248,7 +251,6 @@ impl Fleet {
         if !self.book.is_known() {
             self.book.fetch(&seat.upstream).await;
         }
-        self.refill();
         Ok(seat)
     }
 
@@ -346,8 +348,9 @@ impl Fleet {
         slot.map(Occupied::new)
     }
 
-    /// Makes warm seats until there are as many as wanted.
-    fn refill(self: &Arc<Self>) {
+    /// Makes warm seats until there are as many as wanted. Called when a session has been answered: before, it would
+    /// take the processor from the very call that it was made for.
+    pub(crate) fn refill(self: &Arc<Self>) {
         if self.isolation != Isolation::Context {
             return;
         }
@@ -363,6 +366,7 @@ impl Fleet {
         for _ in 0..missing {
             let fleet = Arc::clone(self);
             self.tasks.spawn(async move {
+                fleet.quiet().await;
                 let seat = fleet.open(&Wishes::default(), None).await;
                 if let Ok(seat) = &seat
                     && let Behind::Shared(occupied) = &seat.behind
@@ -374,6 +378,18 @@ impl Fleet {
                     seat.close().await;
                 }
             });
+        }
+    }
+
+    /// Waits for a moment without calls, but not for long.
+    async fn quiet(&self) {
+        let until = Instant::now() + QUIET_LIMIT;
+        loop {
+            sleep(QUIET).await;
+            let is_busy = self.state().hosts.iter().any(|slot| slot.calls.load(Ordering::Relaxed) > 0);
+            if !is_busy || Instant::now() >= until {
+                return;
+            }
         }
     }
 

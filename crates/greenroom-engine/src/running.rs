@@ -199,7 +199,9 @@ impl Running {
         let (session, since) = (Arc::clone(&visit.session), visit.since);
         let (fleet, name) = (&session.fleet, session.key.name.to_string());
         self.check_tools(session.pool(), tools)?;
-        fleet.check_tools(tools)?;
+        if let Some(tool) = tools.iter().find(|tool| fleet.refuses(tool)) {
+            return Err(CallFailure::SharedServer { tool: tool.clone() });
+        }
         let deadline = fleet.call_timeout().map(|limit| since + limit);
         let too_long = |situation: &str| CallFailure::NoLease {
             what: format!("session `{name}`"),

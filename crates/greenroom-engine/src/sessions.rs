@@ -22,6 +22,7 @@ use tokio::time::Instant;
 
 use crate::call::CallFailure;
 use crate::fleet::{Fleet, SessionSeat, Wishes};
+use crate::own::OwnTool;
 use crate::session_files::{self, SessionFile};
 use crate::status::timestamp;
 
@@ -165,6 +166,8 @@ impl Session {
         if let Some(page) = page {
             life.page = page;
         }
+        drop(life);
+        self.fleet.refill();
     }
 
     /// What is left of the idle time; `None` when it has none or is in use.
@@ -285,7 +288,18 @@ impl Sessions {
         if state.sessions.contains_key(key) {
             return Err(CallFailure::SessionExists { name: key.name.to_string() });
         }
+        let has_wishes = wishes != Wishes::default();
         let session = self.make(&mut state, key, pool, wishes, idle)?;
+        if has_wishes && session.fleet.driver.launch_shared().is_none() {
+            state.sessions.remove(key);
+            return Err(CallFailure::BadArguments {
+                tool: OwnTool::CreateSession.name(),
+                problem: format!(
+                    "the browsers of pool {} take no viewport, user_agent, device or storage_state",
+                    session.pool()
+                ),
+            });
+        }
         session.life().is_asked_for = true;
         Ok(session.report())
     }

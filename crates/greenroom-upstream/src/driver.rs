@@ -47,9 +47,9 @@ pub trait Driver: Send + Sync + 'static {
     /// Whether a tool is shown to agents at all.
     fn offers(&self, tool: &str) -> bool;
 
-    /// Whether a tool reaches beyond the browser context that it is called on.
-    fn is_unsafe(&self, _tool: &str) -> bool {
-        false
+    /// Tools that run what they are given inside the server's own process, where others may live too.
+    fn tools_in_server(&self) -> &'static [&'static str] {
+        &[]
     }
 
     /// The argument of a tool that is a list of files which a page is to get, where it has one.

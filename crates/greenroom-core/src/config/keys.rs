@@ -188,8 +188,8 @@ pub static KEYS: &[Key] = &[
         "IMPLICIT_SESSION",
         Kind::Choice(&["none", "connection"]),
         Some("none"),
-        "What a call without `sessionId` gets where sessions are the rule. `none`: the session `default`. `connection`: a \
-         session of its MCP connection's own, so that each agent process has a browser without asking.",
+        "What a call without `sessionId` gets. `none`: the session `default`, or a lease once a pool is configured. \
+         `connection`: a session of its MCP connection's own, so that each agent process has a browser without asking.",
     ),
     server(
         "MAX_SESSIONS_PER_CALLER",

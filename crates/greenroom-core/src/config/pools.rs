@@ -78,6 +78,11 @@ impl ToolFilter {
         let is_among = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, tool));
         self.only.as_deref().is_none_or(is_among) && !is_among(&self.hidden)
     }
+
+    /// Hides one more.
+    pub fn hide(&mut self, tool: &str) {
+        self.hidden.push(tool.to_owned());
+    }
 }
 
 /// `*` stands for any number of any letters.

@@ -303,8 +303,8 @@ impl Driver for PlaywrightDriver {
         self.allow_unsafe_code || tool != UNSAFE_TOOL
     }
 
-    fn is_unsafe(&self, tool: &str) -> bool {
-        tool == UNSAFE_TOOL
+    fn tools_in_server(&self) -> &'static [&'static str] {
+        &[UNSAFE_TOOL]
     }
 
     fn takes_files(&self, tool: &str) -> Option<&'static str> {

@@ -82,6 +82,10 @@ async fn a_name_can_be_asked_for_unless_it_is_taken() {
     assert_eq!(made, 1);
     let failure = rig.failure("create_new_session", json!({ "pool": "?" })).await;
     assert!(failure.to_string().contains("there is no pool `?`"), "{failure}");
+    let wish = json!({ "viewport": { "width": 1, "height": 1 }, "sessionId": "small" });
+    let failure = rig.failure("create_new_session", wish).await;
+    assert!(failure.to_string().contains("take no viewport"), "not ignored: {failure}");
+    assert!(!rig.listed().await.iter().any(|session| session["id"] == "small"));
     let failure = rig.failure("create_new_session", json!({ "colour": "red" })).await;
     assert!(failure.to_string().contains("colour"), "{failure}");
     rig.engine.shutdown().await;

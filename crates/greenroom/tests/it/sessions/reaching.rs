@@ -124,3 +124,40 @@ fn where_sessions_are_required_the_real_tools_are_as_the_specification_says() {
     assert_eq!(refused["isError"], true);
     assert!(refused["content"][0]["text"].as_str().unwrap().contains("`sessionId` is missing"), "{refused}");
 }
+
+#[rstest]
+#[case::shared("context", false)]
+#[case::of_its_own("process", true)]
+fn code_in_the_servers_process_is_offered_only_where_no_other_session_lives(
+    #[case] seat: &str,
+    #[case] offered: bool,
+) {
+    let variables = [("GREENROOM_ALLOW_UNSAFE_CODE", "true"), ("GREENROOM_SESSION_ISOLATION", seat)];
+    let house = House::new(&variables);
+    let mut client = house.client();
+    let tools = client.request("tools/list", json!({})).to_string();
+    assert_eq!(tools.contains("browser_run_code_unsafe"), offered, "in the list");
+    let code = json!({ "sessionId": "one", "code": "async () => 7 * 6" });
+    let answer =
+        client.request("tools/call", json!({ "name": "browser_run_code_unsafe", "arguments": code }));
+    assert_eq!(answer.to_string().contains("42"), offered, "{answer}");
+}
+
+#[test]
+fn beside_pools_a_session_may_not_run_code_in_a_server_that_others_share() {
+    let house = House::new(&[
+        ("GREENROOM_ALLOW_UNSAFE_CODE", "true"),
+        ("GREENROOM__P_INSTANCES", "1"),
+        ("GREENROOM__P_IS_DEFAULT", "true"),
+        ("GREENROOM_START", "lazy"),
+    ]);
+    let mut client = house.client();
+    let code = json!({ "sessionId": "one", "code": "async () => 7 * 6" });
+    let refused = client.call_tool("browser_run_code_unsafe", code);
+    assert_eq!(refused["isError"], true);
+    assert!(
+        refused["content"][0]["text"].as_str().unwrap().contains("SESSION_ISOLATION=process"),
+        "{refused}"
+    );
+    assert!(listed(&mut client).is_empty());
+}
