@@ -118,6 +118,11 @@ pub enum CallFailure {
     InstanceLeaving { pool: String, instance: String },
     #[error("The session `{name}` was closed: {reason}. The next call with that name makes a new one.")]
     SessionClosed { name: String, reason: String },
+    #[error(
+        "`{name}` runs code in a process that other sessions share, so it is not for sessions of this kind. Set \
+         SESSION_ISOLATION=process to have it."
+    )]
+    UnsafeTool { name: String },
     #[error("There is no session `{name}`. `session_list` names those that there are.")]
     NoSuchSession { name: String },
     #[error(

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use futures::future::join_all;
-use greenroom_core::config::{Addressing, Driver as DriverConfig, Mistakes, PoolConfig};
+use greenroom_core::config::{Addressing, Driver as DriverConfig, Isolation, Mistakes, PoolConfig, Start};
 use greenroom_core::target::{
     Address, Modes, Parameters, SessionMode, SessionName, Target, UnknownPool, resolve,
 };
@@ -79,7 +79,8 @@ impl Engine {
         if modes.pools {
             own.push(OwnTool::PoolStatus);
         }
-        if modes.pools || has_pages {
+        // Where the seed of sessions is followed to the letter there is nothing but its own two tools.
+        if modes.pools || (has_pages && modes.sessions != SessionMode::Required) {
             own.push(OwnTool::ExecuteBulk);
         }
         if modes.has_sessions() {
@@ -91,7 +92,10 @@ impl Engine {
         }
         let described = |pool: &PoolConfig| (pool.name.clone(), pool.description.clone());
         let described = config.pools.iter().map(described).collect();
-        let additions = Additions { modes, pools: described, own };
+        let is_alone = matches!(modes.sessions, SessionMode::Always | SessionMode::Required);
+        let shares = |pool: &PoolConfig| pool.sessions.isolation != Some(Isolation::Process);
+        let is_shared = is_alone && has_pages && config.pools.iter().all(shares);
+        let additions = Additions { modes, pools: described, own, is_shared };
         let books = ToolBooks::new(&config.data_dir.join("cache"), additions);
         let folders =
             Arc::new(SessionFolders::new(&config.data_dir, &config.run_id, config.session_files_grace));
@@ -103,7 +107,13 @@ impl Engine {
         }
         let sessions = Sessions::new(fleets, config.max_sessions_per_caller);
         let idle = config.pools.iter().filter_map(|pool| pool.sessions.idle).min();
-        let make = |pool| Pool::new(pool, Arc::clone(drivers), Arc::clone(&books));
+        let make = |mut pool: PoolConfig| {
+            // Nobody leases an instance, so none is started.
+            if is_alone {
+                pool.start = Start::Lazy;
+            }
+            Pool::new(pool, Arc::clone(drivers), Arc::clone(&books))
+        };
         let pools = config.pools.into_iter().map(make).collect();
         let shared = Arc::new(Shared {
             pools,
@@ -124,7 +134,7 @@ impl Engine {
 
     /// The tools that can be called. Starts upstreams only where there is no other way to know.
     pub async fn tools(&self) -> Result<Arc<ToolList>, Unavailable> {
-        let outcomes = if matches!(self.0.modes.sessions, SessionMode::Always | SessionMode::Required) {
+        let outcomes = if self.0.is_alone() {
             // Nobody leases an instance, so none is started.
             join_all(self.0.sessions.fleets().iter().map(|fleet| learn_from_fleet(fleet))).await
         } else {
@@ -188,21 +198,29 @@ impl Engine {
             Some(name) => std::slice::from_ref(self.pool(name)?),
             None => self.0.pools.as_slice(),
         };
-        Ok(StatusReport::of(pools.iter().map(AsRef::as_ref)))
+        Ok(StatusReport::of(pools.iter().map(AsRef::as_ref), |pool| self.0.sessions.count(pool)))
     }
 
     /// Starts an instance anew, also one that was given up.
     pub fn restart(&self, pool: &str, instance: &str, cause: &str) -> Result<(), CallFailure> {
         let pool = self.pool(pool)?;
-        pool.restart(&*pool.find(instance)?, cause);
+        let seat = pool.find(instance)?;
+        if self.0.is_alone() {
+            self.0.restart_sessions(pool.name(), cause);
+        } else {
+            pool.restart(&seat, cause);
+        }
         Ok(())
     }
 
-    /// Starts every instance of a pool anew.
+    /// Starts every instance of a pool anew, and the browsers of its sessions.
     pub fn restart_pool(&self, pool: &str, cause: &str) -> Result<Vec<String>, CallFailure> {
         let pool = self.pool(pool)?;
         let seats = pool.seats();
-        seats.iter().for_each(|seat| pool.restart(seat, cause));
+        self.0.restart_sessions(pool.name(), cause);
+        if !self.0.is_alone() {
+            seats.iter().for_each(|seat| pool.restart(seat, cause));
+        }
         Ok(seats.iter().map(|seat| seat.member.to_string()).collect())
     }
 
@@ -330,9 +348,6 @@ impl Engine {
                 let read: CreateArguments = tool.read(arguments)?;
                 let name = read.session.filter(|name| !name.is_empty()).unwrap_or_else(mint_name);
                 let key = key(name)?;
-                if sessions.find(&key).is_some() {
-                    return Err(CallFailure::SessionExists { name: key.name.to_string() });
-                }
                 let pool = match read.pool.filter(|pool| !pool.is_empty()) {
                     Some(pool) => Some(self.pool(&pool)?.name().to_owned()),
                     None => None,
@@ -463,6 +478,17 @@ impl Shared {
         }
     }
 
+    /// Every call is at a session; instances are not used.
+    fn is_alone(&self) -> bool {
+        matches!(self.modes.sessions, SessionMode::Always | SessionMode::Required)
+    }
+
+    fn restart_sessions(&self, pool: &str, cause: &str) {
+        for fleet in self.sessions.fleets().iter().filter(|fleet| fleet.pool_name() == pool) {
+            fleet.restart(cause);
+        }
+    }
+
     /// What a call says about where it wants to run.
     fn address(&self, parameters: &Parameters, argument: impl Fn(&str) -> Option<Value>) -> Address {
         let mut address = Address::default();
@@ -499,11 +525,16 @@ impl Shared {
                 Ok(Spot::Lease(waiting))
             }
             Target::Session { name, pool } => {
-                let default = || self.pools.first().map(|pool| pool.name().to_owned()).unwrap_or_default();
-                if let Some(tool) = tool {
-                    self.check_tool(&pool.clone().unwrap_or_else(default), tool)?;
-                }
                 let key = SessionKey { caller: origin.caller.clone(), name };
+                if let Some(tool) = tool {
+                    // One that is there already stays where it is, and has the tools of that pool.
+                    let actual = self.sessions.find(&key).map(|session| session.pool().to_owned());
+                    let default = || self.pools.first().map(|pool| pool.name().to_owned());
+                    self.check_tool(
+                        &actual.or_else(|| pool.clone()).or_else(default).unwrap_or_default(),
+                        tool,
+                    )?;
+                }
                 self.sessions.visit(&key, pool.as_deref()).map(Spot::Session)
             }
         }

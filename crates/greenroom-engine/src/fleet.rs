@@ -17,18 +17,21 @@ use std::time::Duration;
 use greenroom_core::config::{Isolation, PoolConfig};
 use greenroom_core::supervision::{Health, HealthTally, Supervision};
 use greenroom_upstream::driver::{SeatOptions, SharedHost};
+use greenroom_upstream::host::HostError;
+use greenroom_upstream::rpc::Ended;
 use greenroom_upstream::{Driver, LaunchError, Upstream};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::TaskTracker;
 
-use crate::session_files::SessionFolders;
+use crate::call::CallFailure;
+use crate::session_files::{SessionFolder, SessionFolders};
 use crate::tools::ToolBook;
 
 /// A host of this age takes no new sessions, and goes with its last.
 const OLD: Duration = Duration::from_secs(3600);
 
-/// How long a fleet without sessions keeps its browsers.
+/// How long a fleet without sessions keeps its browsers, unless its sessions are kept for less than that themselves.
 const LINGER: Duration = Duration::from_secs(120);
 
 /// What a session asks for beyond what its pool is configured for.
@@ -48,7 +51,7 @@ pub(crate) struct Fleet {
     pub(crate) isolation: Isolation,
     folders: Arc<SessionFolders>,
     /// Folders that sessions may read from beside their own.
-    readable: Vec<PathBuf>,
+    pub(crate) readable: Vec<PathBuf>,
     state: Mutex<State>,
     /// One host after another is launched: whoever waits may find room on the one before.
     launching: tokio::sync::Mutex<()>,
@@ -67,6 +70,8 @@ struct State {
 struct Slot {
     host: SharedHost,
     seats: AtomicUsize,
+    /// Calls in flight: as long as there are any, missed checks do not end the host.
+    calls: AtomicUsize,
     born: Instant,
     is_retired: AtomicBool,
 }
@@ -90,9 +95,9 @@ impl Drop for Occupied {
 /// A browser of a session's own. Dropping it ends the browser; [`close`](Self::close) does so in order.
 pub(crate) struct SessionSeat {
     pub(crate) upstream: Arc<Upstream>,
-    pub(crate) folder: PathBuf,
     behind: Behind,
-    folders: Arc<SessionFolders>,
+    /// The last to go: who writes to it goes before.
+    pub(crate) folder: Arc<SessionFolder>,
 }
 
 enum Behind {
@@ -110,9 +115,32 @@ impl SessionSeat {
     }
 }
 
-impl Drop for SessionSeat {
+impl SessionSeat {
+    /// A call begins. While the guard is held, missed checks do not end the host.
+    pub(crate) fn in_use(self: &Arc<Self>) -> SeatInUse {
+        if let Behind::Shared(occupied) = &self.behind {
+            occupied.0.calls.fetch_add(1, Ordering::Relaxed);
+        }
+        SeatInUse(Arc::clone(self))
+    }
+}
+
+/// A seat with a call in flight.
+pub(crate) struct SeatInUse(Arc<SessionSeat>);
+
+impl std::ops::Deref for SeatInUse {
+    type Target = SessionSeat;
+
+    fn deref(&self) -> &SessionSeat {
+        &self.0
+    }
+}
+
+impl Drop for SeatInUse {
     fn drop(&mut self) {
-        self.folders.end(std::mem::take(&mut self.folder));
+        if let Behind::Shared(occupied) = &self.0.behind {
+            occupied.0.calls.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -166,6 +194,15 @@ impl Fleet {
         self.config.sessions.idle
     }
 
+    /// Tools that reach beyond their own context are not for browsers that several share.
+    pub(crate) fn check_tools(&self, tools: &[String]) -> Result<(), CallFailure> {
+        let is_refused = |tool: &&String| self.isolation == Isolation::Context && self.driver.is_unsafe(tool);
+        match tools.iter().find(is_refused) {
+            Some(tool) => Err(CallFailure::UnsafeTool { name: tool.clone() }),
+            None => Ok(()),
+        }
+    }
+
     /// Asks a server for its tools, if nobody has yet. No browser is started for that.
     pub(crate) async fn learn(&self) -> Result<(), LaunchError> {
         if self.book.is_known() {
@@ -196,11 +233,17 @@ impl Fleet {
     }
 
     /// A seat for a session.
-    pub(crate) async fn take(self: &Arc<Self>, wishes: &Wishes) -> Result<SessionSeat, LaunchError> {
-        let warm = if *wishes == Wishes::default() { self.take_warm() } else { None };
-        let seat = match warm {
+    ///
+    /// `folder` is where its files are already, if it had a seat before.
+    pub(crate) async fn take(
+        self: &Arc<Self>,
+        wishes: &Wishes,
+        folder: Option<Arc<SessionFolder>>,
+    ) -> Result<SessionSeat, LaunchError> {
+        let is_plain = *wishes == Wishes::default() && folder.is_none();
+        let seat = match is_plain.then(|| self.take_warm()).flatten() {
             Some(seat) => seat,
-            None => self.open(wishes).await?,
+            None => self.open(wishes, folder).await?,
         };
         if !self.book.is_known() {
             self.book.fetch(&seat.upstream).await;
@@ -219,48 +262,39 @@ impl Fleet {
         taken
     }
 
-    async fn open(self: &Arc<Self>, wishes: &Wishes) -> Result<SessionSeat, LaunchError> {
-        let folder = self.folders.mint();
+    async fn open(
+        self: &Arc<Self>,
+        wishes: &Wishes,
+        folder: Option<Arc<SessionFolder>>,
+    ) -> Result<SessionSeat, LaunchError> {
+        let folder = folder.map_or_else(|| self.folders.mint().map(Arc::new), Ok);
         let folder =
             folder.map_err(|source| LaunchError::Folder { path: PathBuf::from("sessions"), source })?;
         let options = SeatOptions {
-            folder: folder.clone(),
+            folder: folder.path().to_owned(),
             readable: self.readable.clone(),
             viewport: wishes.viewport,
             user_agent: wishes.user_agent.clone(),
             device: wishes.device.clone(),
             storage_state: wishes.storage_state.clone(),
         };
-        let opened = async {
-            match self.isolation {
-                Isolation::Context => {
-                    let occupied = self.place().await?;
-                    let host = &occupied.0.host;
+        let (upstream, behind) = match self.isolation {
+            Isolation::Context => {
+                let occupied = self.place().await?;
+                let host = &occupied.0.host;
+                let (upstream, ()) = futures::try_join!(host.open(&options), host.warm_up())?;
+                (upstream, Behind::Shared(occupied))
+            }
+            Isolation::Process => match self.driver.launch_shared() {
+                Some(launch) => {
+                    let host = launch.await?;
                     let (upstream, ()) = futures::try_join!(host.open(&options), host.warm_up())?;
-                    Ok((upstream, Behind::Shared(occupied)))
+                    (upstream, Behind::OwnHost(host))
                 }
-                Isolation::Process => match self.driver.launch_shared() {
-                    Some(launch) => {
-                        let host = launch.await?;
-                        let (upstream, ()) = futures::try_join!(host.open(&options), host.warm_up())?;
-                        Ok((upstream, Behind::OwnHost(host)))
-                    }
-                    None => Ok((self.driver.launch().await?, Behind::OwnProcess)),
-                },
-            }
+                None => (self.driver.launch().await?, Behind::OwnProcess),
+            },
         };
-        match opened.await {
-            Ok((upstream, behind)) => Ok(SessionSeat {
-                upstream: Arc::new(upstream),
-                folder,
-                behind,
-                folders: Arc::clone(&self.folders),
-            }),
-            Err(error) => {
-                self.folders.end(folder);
-                Err(error)
-            }
-        }
+        Ok(SessionSeat { upstream: Arc::new(upstream), behind, folder })
     }
 
     /// Room on a host: the emptiest, else a new one.
@@ -277,12 +311,24 @@ impl Fleet {
         let slot = Arc::new(Slot {
             host,
             seats: AtomicUsize::new(0),
+            calls: AtomicUsize::new(0),
             born: Instant::now(),
             is_retired: AtomicBool::new(false),
         });
         let occupied = Occupied::new(&slot);
+        let is_too_late = {
+            let mut state = self.state();
+            if !state.is_closed {
+                state.hosts.push(Arc::clone(&slot));
+            }
+            state.is_closed
+        };
+        // Nobody would end it, and everybody would wait for that.
+        if is_too_late {
+            slot.host.exit().await;
+            return Err(HostError::Ended(Ended::because("Greenroom is shutting down")).into());
+        }
         tracing::info!(pool = self.config.name, pid = slot.host.pid(), "a host for sessions is up");
-        self.state().hosts.push(Arc::clone(&slot));
         self.tasks.spawn(tend(Arc::downgrade(self), slot, self.supervision));
         Ok(occupied)
     }
@@ -317,7 +363,7 @@ impl Fleet {
         for _ in 0..missing {
             let fleet = Arc::clone(self);
             self.tasks.spawn(async move {
-                let seat = fleet.open(&Wishes::default()).await;
+                let seat = fleet.open(&Wishes::default(), None).await;
                 if let Ok(seat) = &seat
                     && let Behind::Shared(occupied) = &seat.behind
                 {
@@ -357,7 +403,8 @@ impl Fleet {
                 (0, since) => since,
                 _ => None,
             };
-            let is_idle = state.empty_since.is_some_and(|since| since.elapsed() >= LINGER);
+            let linger = self.idle().filter(|idle| !idle.is_zero()).map_or(LINGER, |idle| idle.min(LINGER));
+            let is_idle = state.empty_since.is_some_and(|since| since.elapsed() >= linger);
             let is_old = |seat: &SessionSeat| match &seat.behind {
                 Behind::Shared(occupied) => occupied.0.born.elapsed() >= OLD,
                 _ => false,
@@ -382,6 +429,25 @@ impl Fleet {
             self.tasks.spawn(async move { seat.close().await });
         }
         for slot in hosts {
+            self.tasks.spawn(async move { slot.host.exit().await });
+        }
+    }
+
+    /// Ends every host that there is, because a person wants it. Sessions go on with fresh browsers.
+    pub(crate) fn restart(&self, cause: &str) {
+        let (hosts, warm) = {
+            let mut state = self.state();
+            (state.hosts.clone(), std::mem::take(&mut state.warm))
+        };
+        drop(warm);
+        tracing::warn!(
+            pool = self.config.name,
+            cause,
+            hosts = hosts.len(),
+            "hosts for sessions are ended by hand"
+        );
+        for slot in hosts {
+            slot.is_retired.store(true, Ordering::Relaxed);
             self.tasks.spawn(async move { slot.host.exit().await });
         }
     }
@@ -420,7 +486,8 @@ async fn tend(fleet: Weak<Fleet>, slot: Arc<Slot>, supervision: Supervision) {
             Err(_) => format!("no answer within {} ms", supervision.check_timeout.as_millis()),
         };
         tracing::warn!(error, pid = slot.host.pid(), "a host for sessions missed a health check");
-        if tally.missed() == Health::Ill {
+        // A call within its own deadline is not ended by checks. When the last is through, it is over.
+        if tally.missed() == Health::Ill && slot.calls.load(Ordering::Relaxed) == 0 {
             slot.is_retired.store(true, Ordering::Relaxed);
             slot.host.exit().await;
         }

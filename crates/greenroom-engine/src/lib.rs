@@ -18,6 +18,7 @@ mod session_files;
 mod sessions;
 mod status;
 mod tools;
+mod uploads;
 
 pub use call::{Bound, CallFailure, CallHandle, CallRequest, Origin, Outcome, Served};
 pub use engine::{Engine, EngineConfig, Place, file_uri};

@@ -17,10 +17,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::call::{CallFailure, Outcome, Served};
 use crate::engine::Shared;
-use crate::fleet::SessionSeat;
+use crate::fleet::SeatInUse;
 use crate::pool::{Lease, Waiting};
 use crate::sessions::Visit;
 use crate::tools::ToolBook;
+use crate::uploads;
 
 /// How long a browser has to come to rest after its context was closed under a call, before it is given up.
 const AFTER_RESET: Duration = Duration::from_secs(10);
@@ -52,7 +53,7 @@ pub(crate) struct Held {
 
 enum Browser {
     Leased { upstream: InUse, _lease: Lease },
-    Session { seat: Arc<SessionSeat>, visit: Visit, _turn: OwnedSemaphorePermit },
+    Session { seat: SeatInUse, visit: Visit, _turn: OwnedSemaphorePermit },
 }
 
 impl Held {
@@ -66,6 +67,16 @@ impl Held {
     /// The deadline of a call that begins now or began then.
     pub(crate) fn deadline(&self, begun: Instant) -> Option<Instant> {
         self.call_timeout.map(|limit| begun + limit)
+    }
+
+    /// Brings the files that a call names to where the session's server may read them.
+    async fn bring_files(&self, tool: &str, arguments: &mut Map<String, Value>) {
+        if let Browser::Session { seat, visit, .. } = &self.browser {
+            let fleet = &visit.session.fleet;
+            if let Some(name) = fleet.driver.takes_files(tool).filter(|_| !fleet.readable.is_empty()) {
+                uploads::bring(arguments, name, seat.folder.path(), &fleet.readable).await;
+            }
+        }
     }
 
     /// Takes note of what an answer says about the page.
@@ -188,6 +199,7 @@ impl Running {
         let (session, since) = (Arc::clone(&visit.session), visit.since);
         let (fleet, name) = (&session.fleet, session.key.name.to_string());
         self.check_tools(session.pool(), tools)?;
+        fleet.check_tools(tools)?;
         let deadline = fleet.call_timeout().map(|limit| since + limit);
         let too_long = |situation: &str| CallFailure::NoLease {
             what: format!("session `{name}`"),
@@ -207,7 +219,7 @@ impl Running {
             call_timeout: fleet.call_timeout(),
             has_page: fleet.driver.overlap() == Overlap::InTurn,
             book: Arc::clone(&fleet.book),
-            browser: Browser::Session { seat, visit, _turn: turn },
+            browser: Browser::Session { seat: seat.in_use(), visit, _turn: turn },
         };
         Ok((held, served))
     }
@@ -270,6 +282,7 @@ pub(crate) async fn ask(
     cancel: &CancellationToken,
 ) -> (Result<Bytes, CallFailure>, Rest) {
     held.book.with(tool, |tool| tool.strip(&mut arguments));
+    held.bring_files(tool, &mut arguments).await;
     let mut pending = match held.upstream().call(tool, &arguments, progress) {
         Ok(pending) => pending,
         Err(ended) => return (Err(CallFailure::Upstream(ended.into())), Rest::Nothing),

@@ -6,10 +6,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use greenroom_upstream::run_folder;
+
+/// Within a session's folder: copies of files from elsewhere, for pages. The session has not written them.
+pub(crate) const UPLOADS: &str = ".uploads";
 
 pub(crate) struct SessionFolders {
     data_dir: PathBuf,
@@ -18,6 +21,24 @@ pub(crate) struct SessionFolders {
     minted: AtomicU64,
     /// Folders of sessions that have ended, and when they go.
     ended: Mutex<Vec<(Instant, PathBuf)>>,
+}
+
+/// The folder of one session. Dropping it ends it, also when the session never came to be.
+pub(crate) struct SessionFolder {
+    folders: Arc<SessionFolders>,
+    path: PathBuf,
+}
+
+impl SessionFolder {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for SessionFolder {
+    fn drop(&mut self) {
+        self.folders.end(std::mem::take(&mut self.path));
+    }
 }
 
 /// A file that a session has written.
@@ -47,15 +68,15 @@ impl SessionFolders {
         self.data_dir.join("sessions")
     }
 
-    pub(crate) fn mint(&self) -> io::Result<PathBuf> {
+    pub(crate) fn mint(self: &Arc<Self>) -> io::Result<SessionFolder> {
         let number = self.minted.fetch_add(1, Ordering::Relaxed);
-        let folder = self.root().join(format!("{}.{number}", self.run));
-        std::fs::create_dir_all(&folder)?;
-        Ok(folder)
+        let path = self.root().join(format!("{}.{number}", self.run));
+        std::fs::create_dir_all(&path)?;
+        Ok(SessionFolder { folders: Arc::clone(self), path })
     }
 
     /// A session has ended: an empty folder goes at once, any other after the grace time.
-    pub(crate) fn end(&self, folder: PathBuf) {
+    fn end(&self, folder: PathBuf) {
         if std::fs::remove_dir(&folder).is_ok() {
             return;
         }
@@ -107,7 +128,9 @@ pub(crate) fn list(folder: &Path) -> Vec<SessionFile> {
         for entry in std::fs::read_dir(&current).into_iter().flatten().flatten() {
             let (path, Ok(kind)) = (entry.path(), entry.file_type()) else { continue };
             if kind.is_dir() {
-                folders.push(path);
+                if path != folder.join(UPLOADS) {
+                    folders.push(path);
+                }
             } else if let (true, Ok(data), Ok(name)) =
                 (kind.is_file(), entry.metadata(), path.strip_prefix(folder))
             {
@@ -152,6 +175,7 @@ fn mime_type(path: &Path) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use super::{SessionFolders, list, read};
@@ -164,17 +188,18 @@ mod tests {
     #[test]
     fn files_are_listed_and_only_those_can_be_read() {
         let data = tempfile::tempdir().expect("a folder");
-        let folders = SessionFolders::new(data.path(), "run", Duration::from_secs(60));
+        let folders = Arc::new(SessionFolders::new(data.path(), "run", Duration::from_secs(60)));
         let (mine, other) = (folders.mint().expect("mine"), folders.mint().expect("other"));
+        let (mine, other) = (mine.path(), other.path());
         write(&mine.join("shots/page.png"), "png");
         write(&other.join("secret.txt"), "secret");
         std::os::unix::fs::symlink(other.join("secret.txt"), mine.join("link.txt")).expect("a link");
-        let names: Vec<_> = list(&mine).into_iter().map(|file| (file.name, file.mime_type)).collect();
+        let names: Vec<_> = list(mine).into_iter().map(|file| (file.name, file.mime_type)).collect();
         assert_eq!(names, [("shots/page.png".to_owned(), "image/png")]);
-        assert!(read(&mine, "shots/page.png").is_some());
+        assert!(read(mine, "shots/page.png").is_some());
         let other = other.file_name().expect("a name").to_string_lossy().into_owned();
         for name in [format!("../{other}/secret.txt"), "link.txt".to_owned(), "/etc/passwd".to_owned()] {
-            assert!(read(&mine, &name).is_none(), "{name}");
+            assert!(read(mine, &name).is_none(), "{name}");
         }
     }
 
@@ -184,12 +209,13 @@ mod tests {
         write(&data.path().join("sessions/dead.0/a.txt"), "a");
         write(&data.path().join("sessions/alive.0/a.txt"), "a");
         std::fs::create_dir_all(data.path().join("run/alive")).expect("a run");
-        let folders = SessionFolders::new(data.path(), "us", Duration::ZERO);
+        let folders = Arc::new(SessionFolders::new(data.path(), "us", Duration::ZERO));
         assert!(!data.path().join("sessions/dead.0").exists());
         assert!(data.path().join("sessions/alive.0").exists());
         let ours = folders.mint().expect("ours");
-        write(&ours.join("a.txt"), "a");
-        folders.end(ours.clone());
-        assert!(!ours.exists());
+        let path = ours.path().to_owned();
+        write(&path.join("a.txt"), "a");
+        drop(ours);
+        assert!(!path.exists());
     }
 }

@@ -55,9 +55,19 @@ pub(crate) struct Sessions {
 #[derive(Default)]
 struct State {
     sessions: HashMap<SessionKey, Arc<Session>>,
-    /// How sessions that are gone have ended, oldest first.
+    /// What is to be said of sessions that are gone, oldest first.
     ended: Vec<(SessionKey, String)>,
     is_closed: bool,
+}
+
+impl State {
+    /// The next session of that name has something to say.
+    fn remember(&mut self, key: &SessionKey, notice: String) {
+        self.ended.retain(|(ended, _)| ended != key);
+        self.ended.push((key.clone(), notice));
+        let surplus = self.ended.len().saturating_sub(REMEMBERED);
+        self.ended.drain(..surplus);
+    }
 }
 
 pub(crate) struct Session {
@@ -124,14 +134,16 @@ impl Session {
                 None => life.seat.take(),
             }
         };
+        let mut folder = None;
         if let Some(lost) = seat {
+            folder = Some(Arc::clone(&lost.folder));
             let why = lost.upstream.ended().await;
             tracing::warn!(session = %self.key.name, %why, "a session has lost its browser");
             self.life().notice =
                 Some(format!("The browser of session `{}` was lost ({why}).", self.key.name));
             lost.close().await;
         }
-        let seat = Arc::new(self.fleet.take(&self.wishes).await.map_err(CallFailure::NoSeat)?);
+        let seat = Arc::new(self.fleet.take(&self.wishes, folder).await.map_err(CallFailure::NoSeat)?);
         let mut life = self.life();
         if let Some(reason) = &life.closed {
             // Closed while its browser was made.
@@ -270,6 +282,9 @@ impl Sessions {
         idle: Option<Duration>,
     ) -> Result<SessionReport, CallFailure> {
         let mut state = self.state();
+        if state.sessions.contains_key(key) {
+            return Err(CallFailure::SessionExists { name: key.name.to_string() });
+        }
         let session = self.make(&mut state, key, pool, wishes, idle)?;
         session.life().is_asked_for = true;
         Ok(session.report())
@@ -312,7 +327,7 @@ impl Sessions {
             turns: Arc::new(Semaphore::new(1)),
             life: Mutex::new(Life {
                 seat: None,
-                notice: ended.map(|how| format!("The session `{}` had ended: {how}.", key.name)),
+                notice: ended,
                 is_asked_for: false,
                 closed: None,
                 created: SystemTime::now(),
@@ -329,10 +344,17 @@ impl Sessions {
     /// Drops one that never came to be.
     fn forget(&self, session: &Arc<Session>) {
         let mut state = self.state();
-        if state.sessions.get(&session.key).is_some_and(|known| Arc::ptr_eq(known, session))
-            && session.life().visits == 0
-        {
+        if !state.sessions.get(&session.key).is_some_and(|known| Arc::ptr_eq(known, session)) {
+            return;
+        }
+        let mut life = session.life();
+        // Somebody else may have come meanwhile, and may have had more luck.
+        if life.visits == 0 && life.seat.is_none() {
             state.sessions.remove(&session.key);
+            // What nobody has been told yet is told by the next of that name.
+            if let Some(notice) = life.notice.take() {
+                state.remember(&session.key, notice);
+            }
         }
     }
 
@@ -360,7 +382,7 @@ impl Sessions {
     fn folder(&self, key: &SessionKey) -> Option<Option<PathBuf>> {
         let session = self.find(key)?;
         let life = session.life();
-        Some(life.seat.as_ref().map(|seat| seat.folder.clone()))
+        Some(life.seat.as_ref().map(|seat| seat.folder.path().to_owned()))
     }
 
     /// Ends a session. Says whether there was one. Calls in flight are told.
@@ -371,18 +393,17 @@ impl Sessions {
     }
 
     async fn end(&self, session: &Session, how: &str) {
-        let seat = {
+        let (seat, is_asked_for) = {
             let mut life = session.life();
             life.closed = Some(how.to_owned());
-            life.seat.take()
+            (life.seat.take(), life.is_asked_for)
         };
+        // One that was asked for had settings of its own, which the next of that name does not have.
+        if seat.is_some() || is_asked_for {
+            let notice = format!("The session `{}` had ended: {how}.", session.key.name);
+            self.state().remember(&session.key, notice);
+        }
         if let Some(seat) = seat {
-            {
-                let mut state = self.state();
-                state.ended.push((session.key.clone(), how.to_owned()));
-                let surplus = state.ended.len().saturating_sub(REMEMBERED);
-                state.ended.drain(..surplus);
-            }
             seat.close().await;
         }
     }
@@ -411,11 +432,13 @@ impl Sessions {
                 .collect();
             (idle, counts)
         };
-        for session in idle {
+        // Together: a browser that is slow to let go of one does not keep the others.
+        let ends = idle.iter().map(async |session| {
             let after = session.idle.unwrap_or_default();
             tracing::info!(session = %session.key.name, pool = session.pool(), "a session ends, idle for too long");
-            self.end(&session, &format!("it was idle for {} s", after.as_secs_f64())).await;
-        }
+            self.end(session, &format!("it was idle for {} s", after.as_secs_f64())).await;
+        });
+        futures::future::join_all(ends).await;
         for (fleet, sessions) in self.fleets.iter().zip(counts) {
             fleet.sweep(sessions);
         }
@@ -432,6 +455,11 @@ impl Sessions {
         let own = sessions.iter().filter(|session| session.fleet.isolation == Isolation::Process);
         futures::future::join_all(own.map(|session| self.end(session, "Greenroom has stopped"))).await;
         futures::future::join_all(self.fleets.iter().map(|fleet| fleet.stop())).await;
+    }
+
+    /// How many sessions live in a pool.
+    pub(crate) fn count(&self, pool: &str) -> usize {
+        self.state().sessions.values().filter(|session| session.pool() == pool).count()
     }
 
     pub(crate) fn fleets(&self) -> &[Arc<Fleet>] {

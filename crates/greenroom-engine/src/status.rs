@@ -29,6 +29,9 @@ pub struct PoolReport {
     /// How many calls wait for a browser. Not part of the tool's answer.
     #[serde(skip_serializing, default)]
     pub waiting: usize,
+    /// How many sessions live in it, beside its instances. Not part of the tool's answer.
+    #[serde(skip_serializing, default)]
+    pub sessions: usize,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -71,8 +74,8 @@ pub struct Summary {
 }
 
 impl StatusReport {
-    pub(crate) fn of<'a>(pools: impl Iterator<Item = &'a Pool>) -> Self {
-        let pools: Vec<_> = pools.map(pool).collect();
+    pub(crate) fn of<'a>(pools: impl Iterator<Item = &'a Pool>, sessions: impl Fn(&str) -> usize) -> Self {
+        let pools: Vec<_> = pools.map(|known| pool(known, sessions(known.name()))).collect();
         let sum = |count: fn(&PoolReport) -> usize| pools.iter().map(count).sum();
         let failed = |instance: &&InstanceReport| instance.status == Health::Failed;
         let summary = Summary {
@@ -94,7 +97,7 @@ impl PoolReport {
     }
 }
 
-fn pool(pool: &Pool) -> PoolReport {
+fn pool(pool: &Pool, sessions: usize) -> PoolReport {
     let instances: Vec<_> =
         pool.snapshot().iter().map(|(seat, status, leased)| instance(seat, status, *leased)).collect();
     // Healthy is who answers; one that has missed a check is not handed out.
@@ -110,6 +113,7 @@ fn pool(pool: &Pool) -> PoolReport {
         available_instances: instances.iter().filter(healthy).filter(|instance| !instance.leased).count(),
         instances,
         waiting: pool.waiting(),
+        sessions,
     }
 }
 

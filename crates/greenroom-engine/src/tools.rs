@@ -37,10 +37,12 @@ pub(crate) struct UpstreamTool {
     parameters: HashSet<String>,
     /// Whether the schema says that there are no other parameters.
     is_closed: bool,
+    /// It reaches beyond the browser context that it is called on.
+    is_unsafe: bool,
 }
 
 impl UpstreamTool {
-    fn read(raw: Box<RawValue>) -> Option<Self> {
+    fn read(raw: Box<RawValue>, driver: &dyn Driver) -> Option<Self> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Shape {
@@ -62,6 +64,7 @@ impl UpstreamTool {
             )
             .ok()?;
         Some(Self {
+            is_unsafe: driver.is_unsafe(&shape.name),
             name: shape.name,
             is_closed: shape.input_schema.additional_properties == Value::Bool(false),
             parameters: shape.input_schema.properties.into_iter().map(|(name, _)| name).collect(),
@@ -146,7 +149,8 @@ impl ToolBook {
 }
 
 fn read(raw: Vec<Box<RawValue>>, driver: &dyn Driver) -> Vec<UpstreamTool> {
-    raw.into_iter().filter_map(UpstreamTool::read).filter(|tool| driver.offers(&tool.name)).collect()
+    let tools = raw.into_iter().filter_map(|raw| UpstreamTool::read(raw, driver));
+    tools.filter(|tool| driver.offers(&tool.name)).collect()
 }
 
 /// What is added to the upstreams' tools.
@@ -155,6 +159,8 @@ pub(crate) struct Additions {
     /// The pools by name and description, the default first.
     pub(crate) pools: Vec<(String, String)>,
     pub(crate) own: Vec<OwnTool>,
+    /// Every call is at a browser context that shares its process with others.
+    pub(crate) is_shared: bool,
 }
 
 impl Additions {
@@ -368,7 +374,9 @@ impl ToolList {
         let mut entries: Vec<ToolEntry> = Vec::new();
         let mut names = HashSet::new();
         for (list, filter) in lists {
-            for tool in list.iter().filter(|tool| filter.shows(&tool.name)) {
+            let is_shown =
+                |tool: &&UpstreamTool| filter.shows(&tool.name) && !(tool.is_unsafe && additions.is_shared);
+            for tool in list.iter().filter(is_shown) {
                 if names.insert(tool.name.clone()) {
                     entries.push(proxied(tool, additions));
                 }

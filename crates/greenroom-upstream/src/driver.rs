@@ -47,6 +47,16 @@ pub trait Driver: Send + Sync + 'static {
     /// Whether a tool is shown to agents at all.
     fn offers(&self, tool: &str) -> bool;
 
+    /// Whether a tool reaches beyond the browser context that it is called on.
+    fn is_unsafe(&self, _tool: &str) -> bool {
+        false
+    }
+
+    /// The argument of a tool that is a list of files which a page is to get, where it has one.
+    fn takes_files(&self, _tool: &str) -> Option<&'static str> {
+        None
+    }
+
     /// The page that a result speaks of, where this kind of server says that.
     fn page(&self, _result: &[u8]) -> Option<Page> {
         None

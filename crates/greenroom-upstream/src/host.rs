@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::process::Stdio;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -79,6 +79,8 @@ struct Shared {
     next_context: AtomicU32,
     state: Mutex<State>,
     over: watch::Sender<Option<Ended>>,
+    /// Whether a connection ends when the browser does.
+    ends_with_browser: AtomicBool,
     process: Looker,
 }
 
@@ -128,6 +130,7 @@ impl Host {
             next_context: AtomicU32::new(1),
             state,
             over: watch::channel(None).0,
+            ends_with_browser: AtomicBool::new(false),
             process: process.looker(),
         });
         tokio::spawn(write_frames(writing, queue));
@@ -144,6 +147,12 @@ impl Host {
 
     pub fn pid(&self) -> u32 {
         self.process.pid()
+    }
+
+    /// From now on connections end with the browser. Otherwise the next call of each gets a new one without a word,
+    /// which is right only where nobody holds a page that they would miss.
+    pub(crate) fn end_connections_with_browser(&self) {
+        self.shared.ends_with_browser.store(true, Ordering::Relaxed);
     }
 
     /// Sees the process without keeping it alive.
@@ -307,6 +316,9 @@ impl Shared {
             // A browser is new, or gone: who belongs to the host has changed.
             self.process.look();
             tracing::info!(event, version = control.version, "browser host");
+            if event == "browser_gone" && self.ends_with_browser.load(Ordering::Relaxed) {
+                self.lose_contexts();
+            }
             return;
         }
         let waiting = match &mut *self.state() {
@@ -319,6 +331,18 @@ impl Shared {
                 Some(error) => Err(HostError::Refused(error)),
                 None => Ok(control.ok.map_or_else(null, ToOwned::to_owned)),
             });
+        }
+    }
+
+    /// The browser has gone, and every context with it.
+    fn lose_contexts(&self) {
+        let lost = match &mut *self.state() {
+            State::Running { contexts, .. } => std::mem::take(contexts),
+            State::Ended(_) => return,
+        };
+        for (context, peer) in lost {
+            self.send(context, &json!({ "id": 0, "op": "close" }));
+            peer.end(Ended::because("the browser has gone"));
         }
     }
 

@@ -106,12 +106,13 @@ fn shown(report: &Value) -> String {
             out.push_str(&format!(": {}", text("description")));
         }
         out.push_str(&format!(
-            "\n  {} of {} healthy, {} in use, {} free, calls waiting: {}\n",
+            "\n  {} of {} healthy, {} in use, {} free, calls waiting: {}, sessions: {}\n",
             number("healthy_instances"),
             number("total_instances"),
             number("leased_instances"),
             number("available_instances"),
             number("waiting_calls"),
+            number("sessions"),
         ));
         let mut table = Table::new(["ID", "ALIAS", "STATUS", "BROWSER", "PID", "IN USE", "LAST CHECK"]);
         let mut errors = String::new();
@@ -172,7 +173,7 @@ mod tests {
         let check = |error: Option<&str>| json!({ "last_check": "2026-01-02T10:15:31.456Z", "responsive": error.is_none(), "error": error });
         let report = json!({ "pools": [{
             "name": "MAIN", "description": "General use", "is_default": true, "total_instances": 2,
-            "healthy_instances": 1, "leased_instances": 1, "available_instances": 0, "waiting_calls": 3,
+            "healthy_instances": 1, "leased_instances": 1, "available_instances": 0, "waiting_calls": 3, "sessions": 2,
             "instances": [
                 { "id": "0", "alias": null, "status": "healthy", "leased": true, "lease_duration_ms": 61_500,
                   "browser": "chromium", "headless": true, "process_id": 12345, "health_check": check(None) },
@@ -183,7 +184,7 @@ mod tests {
         }] });
         assert_eq!(
             super::shown(&report),
-            "MAIN (default): General use\n  1 of 2 healthy, 1 in use, 0 free, calls waiting: 3\n  \
+            "MAIN (default): General use\n  1 of 2 healthy, 1 in use, 0 free, calls waiting: 3, sessions: 2\n  \
              ID  ALIAS  STATUS   BROWSER              PID    IN USE        LAST CHECK\n  \
              0   -      healthy  chromium (headless)  12345  1 min 1 s     2026-01-02T10:15:31.456Z ok\n  \
              1   debug  failed   firefox (headed)     -      -             2026-01-02T10:15:31.456Z no answer\n  \

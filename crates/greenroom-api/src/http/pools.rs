@@ -23,7 +23,7 @@ pub(super) async fn one(State(engine): State<Engine>, Path(pool): Path<String>) 
     shown(engine.status(Some(&pool)))
 }
 
-/// The report of `browser_pool_status`, and how many calls wait in each pool.
+/// The report of `browser_pool_status`, and how many calls wait and sessions live in each pool.
 fn shown(report: Result<StatusReport, UnknownPool>) -> Response {
     let report = match report {
         Ok(report) => report,
@@ -32,6 +32,7 @@ fn shown(report: Result<StatusReport, UnknownPool>) -> Response {
     let mut shown = serde_json::to_value(&report).expect("a report is plain JSON");
     for (pool, shown) in report.pools.iter().zip(shown["pools"].as_array_mut().into_iter().flatten()) {
         shown["waiting_calls"] = pool.waiting.into();
+        shown["sessions"] = pool.sessions.into();
     }
     Json(shown).into_response()
 }

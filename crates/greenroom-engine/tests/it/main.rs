@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
 
 mod pools;
+mod sessions;
 
 use std::path::Path;
 use std::sync::Arc;

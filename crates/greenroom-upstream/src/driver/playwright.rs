@@ -303,6 +303,14 @@ impl Driver for PlaywrightDriver {
         self.allow_unsafe_code || tool != UNSAFE_TOOL
     }
 
+    fn is_unsafe(&self, tool: &str) -> bool {
+        tool == UNSAFE_TOOL
+    }
+
+    fn takes_files(&self, tool: &str) -> Option<&'static str> {
+        ["browser_file_upload", "browser_drop"].contains(&tool).then_some("paths")
+    }
+
     fn page(&self, result: &[u8]) -> Option<Page> {
         results::page(result)
     }

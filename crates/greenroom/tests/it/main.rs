@@ -10,5 +10,6 @@ mod http;
 mod pass_through;
 mod pools;
 mod rig;
+mod sessions;
 mod stdio;
 mod supervision;

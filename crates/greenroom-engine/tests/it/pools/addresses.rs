@@ -77,8 +77,9 @@ async fn every_tool_of_the_upstream_has_the_parameters_and_the_upstream_does_not
     let settings = ["_SIDE_DESCRIPTION=For tests"];
     let rig = two_pools(&settings);
     let list = rig.engine.tools().await.unwrap();
-    for tool in list.iter().filter(|tool| !["own_pool", "browser_pool_status"].contains(&tool.name.as_str()))
-    {
+    let others = ["own_pool", "browser_pool_status", "session_list", "session_close", "session_files"];
+    let is_addressed = |name: &str| !others.contains(&name) && name != "create_new_session";
+    for tool in list.iter().filter(|tool| is_addressed(&tool.name)) {
         let tool: Value = serde_json::from_str(tool.raw.get()).unwrap();
         let properties = &tool["inputSchema"]["properties"];
         assert_eq!(properties["browser_pool"]["enum"], json!(["MAIN", "SIDE"]), "{tool}");
@@ -87,8 +88,15 @@ async fn every_tool_of_the_upstream_has_the_parameters_and_the_upstream_does_not
             "Pool of browsers to use. Default: MAIN. SIDE: For tests."
         );
         assert_eq!(properties["browser_instance"]["type"], "string", "{tool}");
+        assert_eq!(properties["sessionId"]["type"], "string", "{tool}");
         let required = tool["inputSchema"]["required"].as_array().into_iter().flatten();
-        assert!(!required.into_iter().any(|name| name.as_str().unwrap().starts_with("browser_")), "{tool}");
+        assert!(
+            !required
+                .into_iter()
+                .any(|name| ["sessionId", "browser_pool", "browser_instance"]
+                    .contains(&name.as_str().unwrap())),
+            "{tool}"
+        );
     }
     let arguments =
         json!({ "a": 1, "browser_pool": "SIDE", "browser_instance": 0, "z": { "browser_pool": 2 } });
@@ -103,7 +111,7 @@ async fn a_parameter_of_the_upstreams_own_keeps_its_name_and_ours_gets_another()
     let tool = listed(&rig, "own_pool").await.unwrap();
     let properties = tool["inputSchema"]["properties"].as_object().unwrap();
     let names: Vec<_> = properties.keys().map(String::as_str).collect();
-    assert_eq!(names, ["browser_pool", "greenroom_browser_pool", "browser_instance"]);
+    assert_eq!(names, ["sessionId", "browser_pool", "greenroom_browser_pool", "browser_instance"]);
     assert_eq!(properties["browser_pool"]["description"], "Where to swim");
     let arguments = json!({ "browser_pool": "the lake", "greenroom_browser_pool": "SIDE" });
     let outcome = rig.call("own_pool", arguments).outcome().await;
@@ -128,10 +136,11 @@ async fn each_pool_shows_the_tools_that_it_is_told_to() {
         two_pools(&["_MAIN_TOOLS=echo,p*,calls_seen", "_SIDE_TOOLS=echo,sleep,env", "_SIDE_HIDE_TOOLS=env"]);
     let list = rig.engine.tools().await.unwrap();
     let names: Vec<_> = list.iter().map(|tool| tool.name.as_str()).collect();
-    assert_eq!(
-        names,
-        ["echo", "progress", "pid", "calls_seen", "sleep", "browser_pool_status", "browser_execute_bulk"]
-    );
+    let proxied = ["echo", "progress", "pid", "calls_seen", "sleep"];
+    assert_eq!(names[..5], proxied);
+    let sessions = ["session_list", "session_close", "session_files", "create_new_session"];
+    assert_eq!(names[5..7], ["browser_pool_status", "browser_execute_bulk"]);
+    assert_eq!(names[7..], sessions);
     assert_eq!(rig.text("echo", json!({ "text": "both", "browser_pool": "SIDE" })).await, "both");
     rig.text("sleep", json!({ "ms": 1, "browser_pool": "SIDE" })).await;
     let failure = rig.failure("sleep", json!({ "ms": 1 })).await;

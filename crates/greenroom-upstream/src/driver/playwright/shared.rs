@@ -53,6 +53,7 @@ impl SharedHost {
         message_limit: usize,
         open_limit: Duration,
     ) -> Self {
+        host.end_connections_with_browser();
         Self(Arc::new(Inner { host, browser, side, places, message_limit, open_limit }))
     }
 

@@ -27,9 +27,10 @@ fn complained(output: &Output) -> String {
 fn status_is_a_table_and_json_and_of_one_pool_if_asked() {
     let server = two_pools("", &[ALIAS, ("PW_MCP_PROXY__SIDE_DESCRIPTION", "For tests")]);
     let shown = printed(&server.ask(&["status"]));
-    for part in
-        ["MAIN (default)\n  2 of 2 healthy, 0 in use, 2 free, calls waiting: 0\n", "SIDE: For tests\n"]
-    {
+    for part in [
+        "MAIN (default)\n  2 of 2 healthy, 0 in use, 2 free, calls waiting: 0, sessions: 0\n",
+        "SIDE: For tests\n",
+    ] {
         assert!(shown.contains(part), "{part} in {shown}");
     }
     let row = shown.lines().find(|line| line.contains("debug")).expect("a row for it");
