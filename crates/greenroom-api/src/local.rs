@@ -59,6 +59,20 @@ impl Hello {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         Self { greenroom: DIALECT, version, config, working_dir, connection }
     }
+
+    /// Names what this process was told to run with, if it was told anything.
+    pub fn wishes(&self) -> Option<String> {
+        let names: Vec<_> = self.config.keys().map(String::as_str).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    }
+
+    /// Whether a server of this version is one for us.
+    pub fn check_version(&self, server: &str) -> Result<(), ConnectError> {
+        if server == self.version {
+            return Ok(());
+        }
+        Err(ConnectError::Refused(other_version(server, &self.version)))
+    }
 }
 
 /// What the server says to it.
@@ -114,7 +128,11 @@ pub async fn connect(path: &Path, hello: &Hello) -> Result<Connection, ConnectEr
         let mut lines = LineReader::new(Box::pin(reader), LONGEST_HELLO);
         let answer = lines.next_line().await.ok_or(io::ErrorKind::UnexpectedEof)?;
         let answer = answer.map_err(|_| io::ErrorKind::InvalidData)?;
-        Ok::<_, io::Error>((serde_json::from_slice::<Welcome>(&answer)?, lines, writer))
+        let welcome: Welcome = serde_json::from_slice(&answer)?;
+        if !welcome.ok && welcome.error.is_none() {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        Ok::<_, io::Error>((welcome, lines, writer))
     };
     let (welcome, lines, writer) = match tokio::time::timeout(HELLO_LIMIT, exchange).await {
         Ok(Ok(done)) => done,
@@ -135,10 +153,10 @@ pub async fn connect(path: &Path, hello: &Hello) -> Result<Connection, ConnectEr
     };
     match welcome {
         Welcome { error: Some(error), .. } => Err(ConnectError::Refused(error)),
-        Welcome { ok: true, version, max_line, .. } if version == hello.version => {
+        Welcome { version, max_line, .. } => {
+            hello.check_version(&version)?;
             Ok(Connection { lines, writer, max_line })
         }
-        Welcome { version, .. } => Err(ConnectError::Refused(other_version(&version, &hello.version))),
     }
 }
 

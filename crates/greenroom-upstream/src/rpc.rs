@@ -21,3 +21,4 @@ mod sse;
 pub use http::connect_http;
 pub use line::connect_lines;
 pub use peer::{CallError, Ended, Notice, Outgoing, Peer, Pending, Progress, ServerInfo, WeakPeer};
+pub use sse::{Event, EventReader};

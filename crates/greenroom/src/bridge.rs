@@ -10,6 +10,7 @@
 //! side does not read, the other side has to wait with.
 
 mod desk;
+mod http;
 mod target;
 
 use std::io;
@@ -42,11 +43,12 @@ pub(crate) async fn run(target: Target, hello: Hello, first: Link) -> io::Result
     let bridge = Arc::new(Bridge {
         target,
         hello,
+        max_line: first.max_line,
         agent: Mutex::new(writer),
-        desk: Desk::default(),
+        desk: Desk::new(first.writer),
         left: CancellationToken::new(),
     });
-    let mut down = tokio::spawn(Arc::clone(&bridge).down(first));
+    let mut down = tokio::spawn(Arc::clone(&bridge).down(first.lines));
     tokio::select! {
         _ = bridge.up(lines) => {}
         // It ends by itself only when the agent does not listen any more.
@@ -63,6 +65,7 @@ pub(crate) async fn run(target: Target, hello: Hello, first: Link) -> io::Result
 struct Bridge {
     target: Target,
     hello: Hello,
+    max_line: usize,
     agent: Mutex<Writer>,
     desk: Desk,
     /// Cancelled when the agent has closed its side.
@@ -101,46 +104,46 @@ impl Bridge {
         Ok(())
     }
 
-    /// From the server to the agent, and to the next server when there is another one.
-    async fn down(self: Arc<Self>, first: Link) -> io::Result<()> {
-        let mut link = Some(first);
-        let mut is_first = true;
+    /// From the server to the agent, and from the next server when this one is gone.
+    async fn down(self: Arc<Self>, mut lines: LineReader) -> io::Result<()> {
         let mut pause = FIRST_PAUSE;
         loop {
-            let Some(current) = link.take() else {
-                match self.left.run_until_cancelled(self.reconnect(&mut pause)).await {
-                    Some(next) => link = Some(next),
-                    None => return Ok(()),
-                }
-                continue;
-            };
             let begun = Instant::now();
-            if let Ok(mut lines) = self.introduce(current).await? {
-                if !is_first {
-                    tracing::info!("the server is back");
-                    // It may be a server with other tools.
-                    if self.desk.has_met() {
-                        self.tell(TOOLS_CHANGED).await?;
-                    }
-                }
-                is_first = false;
-                while let Some(line) = lines.next_line().await {
-                    self.pass_down(line).await?;
-                }
+            while let Some(line) = lines.next_line().await {
+                self.pass_down(line).await?;
+            }
+            if self.left.is_cancelled() {
+                return Ok(());
             }
             // One that goes as soon as it has come is not asked any faster than one that is away.
             if begun.elapsed() > LONGEST_PAUSE {
                 pause = FIRST_PAUSE;
             }
-            let unanswered = self.desk.server_left();
-            if self.left.is_cancelled() {
-                return Ok(());
-            }
-            tracing::warn!(calls = unanswered.len(), "the server went away; waiting for it to come back");
-            for answer in unanswered {
-                self.tell(&answer).await?;
+            self.miss_server().await?;
+            lines = loop {
+                let next = self.left.run_until_cancelled(self.reconnect(&mut pause)).await;
+                let Some(link) = next else { return Ok(()) };
+                match self.introduce(link).await? {
+                    Ok(lines) => break lines,
+                    Err(Gone) => self.miss_server().await?,
+                }
+            };
+            tracing::info!("the server is back");
+            // It may be a server with other tools.
+            if self.desk.has_met() {
+                self.tell(TOOLS_CHANGED).await?;
             }
         }
+    }
+
+    /// Answers for a server that does not any more.
+    async fn miss_server(&self) -> io::Result<()> {
+        let unanswered = self.desk.server_left();
+        tracing::warn!(calls = unanswered.len(), "the server went away; waiting for it to come back");
+        for answer in unanswered {
+            self.tell(&answer).await?;
+        }
+        Ok(())
     }
 
     /// Repeats what the agent has said to begin with, and opens the way up.
@@ -206,7 +209,7 @@ impl Bridge {
         loop {
             tokio::time::sleep(*pause).await;
             *pause = (*pause * 2).min(LONGEST_PAUSE);
-            match self.target.connect(&self.hello).await {
+            match self.target.connect(&self.hello, self.max_line).await {
                 Ok(link) => return link,
                 Err(error) => {
                     let refusal = matches!(error, ConnectError::Refused(_)).then(|| error.to_string());

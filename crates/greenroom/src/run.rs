@@ -179,7 +179,11 @@ type Found = (Target, Hello, Link);
 /// The server that a person named. If it cannot be used, nothing else is.
 async fn find(config: &Config, target: &Target) -> Result<Found> {
     let hello = hello(config)?;
-    let link = target.connect(&hello).await.map_err(anyhow::Error::new).context(Exit::Connect)?;
+    let link = target
+        .connect(&hello, config.http.max_request_bytes)
+        .await
+        .map_err(anyhow::Error::new)
+        .context(Exit::Connect)?;
     Ok((target.clone(), hello, link))
 }
 
@@ -187,7 +191,7 @@ async fn find(config: &Config, target: &Target) -> Result<Found> {
 async fn find_running(config: &Config) -> Result<Option<Found>> {
     let socket = local::socket_path(&config_files::data_dir(config)?);
     let (target, hello) = (Target::Socket(socket.clone()), hello(config)?);
-    match target.connect(&hello).await {
+    match target.connect(&hello, config.http.max_request_bytes).await {
         Ok(link) => {
             tracing::info!(socket = %socket.display(), "using the browsers of the running server");
             Ok(Some((target, hello, link)))

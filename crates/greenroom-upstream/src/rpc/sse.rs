@@ -3,13 +3,14 @@
 use bytes::{Bytes, BytesMut};
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Event {
+pub enum Event {
     Data(Bytes),
     /// The event was over the limit; its data is gone.
     TooLarge,
 }
 
-pub(super) struct EventReader {
+/// Takes a stream apart, however it is cut.
+pub struct EventReader {
     limit: usize,
     line: BytesMut,
     data: BytesMut,
@@ -18,11 +19,11 @@ pub(super) struct EventReader {
 }
 
 impl EventReader {
-    pub(super) fn new(limit: usize) -> Self {
+    pub fn new(limit: usize) -> Self {
         Self { limit, line: BytesMut::new(), data: BytesMut::new(), has_data: false, too_large: false }
     }
 
-    pub(super) fn push(&mut self, mut chunk: &[u8]) -> Vec<Event> {
+    pub fn push(&mut self, mut chunk: &[u8]) -> Vec<Event> {
         let mut events = Vec::new();
         while let Some(end) = memchr::memchr(b'\n', chunk) {
             self.keep(&chunk[..end]);

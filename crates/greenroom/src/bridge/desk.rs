@@ -99,6 +99,13 @@ struct Cancelled<'a> {
 }
 
 impl Desk {
+    /// With a server that is there from the beginning.
+    pub(super) fn new(writer: Writer) -> Self {
+        let desk = Self::default();
+        desk.lock().server = Some(Arc::new(tokio::sync::Mutex::new(writer)));
+        desk
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -6,13 +6,16 @@ use std::str::FromStr;
 use greenroom_api::local::{self, ConnectError, Hello};
 use greenroom_api::mcp::lines::{LineReader, Writer};
 
+use super::http::Address;
+
 /// The largest answer that is passed on. The server has a limit of its own, and it is not larger than this.
-const LONGEST_ANSWER: usize = 1100 * 1024 * 1024;
+pub(super) const LONGEST_ANSWER: usize = 1100 * 1024 * 1024;
 
 /// A server that can be connected to, again and again.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
     Socket(PathBuf),
+    Http(Address),
 }
 
 /// One connection to it.
@@ -24,7 +27,8 @@ pub(crate) struct Link {
 }
 
 impl Target {
-    pub(crate) async fn connect(&self, hello: &Hello) -> Result<Link, ConnectError> {
+    /// `max_line`: the longest line for a server that does not say its own limit.
+    pub(crate) async fn connect(&self, hello: &Hello, max_line: usize) -> Result<Link, ConnectError> {
         match self {
             Self::Socket(path) => {
                 let connection = local::connect(path, hello).await?;
@@ -34,6 +38,7 @@ impl Target {
                     max_line: connection.max_line,
                 })
             }
+            Self::Http(address) => address.connect(hello, max_line).await,
         }
     }
 }
@@ -45,11 +50,9 @@ impl FromStr for Target {
         match text.strip_prefix("unix:") {
             Some("") => Err("no path stands behind `unix:`".to_owned()),
             Some(path) => Ok(Self::Socket(PathBuf::from(path))),
-            None if text.starts_with("http://") || text.starts_with("https://") => Err(
-                "servers cannot be reached over HTTP yet; give `unix:PATH`, the socket in its data folder"
-                    .to_owned(),
-            ),
-            None => Err("give `unix:PATH`, the socket in the server's data folder".to_owned()),
+            None => Address::parse(text).map(Self::Http).ok_or_else(|| {
+                "give `unix:PATH`, the socket in the server's data folder, or `http://HOST:PORT`".to_owned()
+            }),
         }
     }
 }

@@ -261,7 +261,7 @@ fn a_path_that_is_too_long_for_a_socket_is_said_and_nothing_else_fails() {
 fn each_bridge_has_a_session_of_its_own_where_connections_have_one() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = with_fake(greenroom(folder.path()), "");
-    command.env("GREENROOM_IMPLICIT_SESSION", "connection");
+    command.env("GREENROOM_IMPLICIT_SESSION", "connection").env("GREENROOM_SESSION_ISOLATION", "process");
     let server = Server::start(command, None);
     let (mut one, mut two) = (bridge(folder.path()), bridge(folder.path()));
     let session = |client: &mut McpStdio| {
@@ -347,6 +347,67 @@ fn a_session_outlives_the_agents_process() {
     let mut second = bridge(folder.path()).with_timeout(Duration::from_secs(120));
     let page = second.call_tool_text("browser_snapshot", json!({ "sessionId": "x" }));
     assert!(page.contains(&url), "{page}");
+}
+
+/// A port that was free a moment ago, for a server that has to come back under the same address.
+fn free_port() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port().to_string()
+}
+
+#[test]
+fn a_server_is_reached_over_http_too() {
+    let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let port = free_port();
+    let serve = || {
+        let mut command = with_fake(greenroom(folder.path()), "");
+        command.env("GREENROOM_HTTP_PORT", &port);
+        Server::start_as_configured(command)
+    };
+    let url = format!("http://127.0.0.1:{port}");
+    let mut early = mcp(elsewhere.path(), &["--connect", &url], &[]);
+    assert_eq!(early.wait_exit(LIMIT).code(), Some(4));
+
+    let server = serve();
+    let mut client = mcp(elsewhere.path(), &["--connect", &url], &[]);
+    client.initialize();
+    let pid = upstream(&mut client);
+    assert!(children_of(server.pid()).contains(&pid));
+    let text = "x\u{e9}".repeat(700_000);
+    assert!(client.call_tool_text("echo", json!({ "text": text })) == text);
+    let token = json!({ "name": "progress", "arguments": { "steps": 3 }, "_meta": { "progressToken": "p" } });
+    let answer = client.request("tools/call", token);
+    assert!(answer["result"].is_object(), "{answer}");
+    let is_progress = |message: &Value| message["method"] == "notifications/progress";
+    assert!(client.notifications().iter().any(is_progress));
+    client.call_tool("change_tools", json!({}));
+    client.next_message_where(|message| message["method"] == "notifications/tools/list_changed");
+    client.send_raw(b"{\"jsonrpc\": \"2.0\", oops\n");
+    client.next_message_where(|message| message["error"]["code"] == -32700);
+
+    let hanging = client.send_request("tools/call", json!({ "name": "hang", "arguments": {} }));
+    client.call_tool_text("echo", json!({ "text": "beside it" }));
+    kill(server);
+    let lost = client.wait_for_response(hanging);
+    assert_eq!(lost["result"]["isError"], true, "{lost}");
+    let _server = serve();
+    client.next_message_where(|message| message["method"] == "notifications/tools/list_changed");
+    assert_eq!(client.call_tool_text("echo", json!({ "text": "again" })), "again");
+    leave(client);
+
+    let mut newer = mcp(elsewhere.path(), &["--connect", &url], &[]);
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let call = json!({ "name": "echo", "arguments": { "text": "hi" }, "_meta": meta });
+    let answer = newer.request("tools/call", call);
+    assert_eq!(answer["result"]["content"][0]["text"], "hi", "{answer}");
+
+    let mut told = mcp(elsewhere.path(), &["--connect", &url], &[("GREENROOM_HEADLESS", "false")]);
+    assert_eq!(told.wait_exit(LIMIT).code(), Some(4));
+    says(&told, "HEADLESS");
 }
 
 #[test]

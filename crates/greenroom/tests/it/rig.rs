@@ -86,11 +86,18 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(mut command: Command, folder: Option<tempfile::TempDir>) -> Self {
-        command
-            .args(["serve", "--port", "0"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.args(["serve", "--port", "0"]);
+        Self::begin(command, folder)
+    }
+
+    /// On the port that the command's environment says.
+    pub(crate) fn start_as_configured(mut command: Command) -> Self {
+        command.arg("serve");
+        Self::begin(command, None)
+    }
+
+    fn begin(mut command: Command, folder: Option<tempfile::TempDir>) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let log = Arc::new(Mutex::new(String::new()));
         let mut stderr = child.stderr.take().unwrap();
