@@ -21,6 +21,7 @@ pub(crate) struct Server {
     child: Child,
     pid: u32,
     log: PathBuf,
+    has_ended: bool,
 }
 
 impl Server {
@@ -34,7 +35,7 @@ impl Server {
             .spawn()
             .with_context(|| format!("{} cannot be started", Path::new(&program).display()))?;
         let pid = child.id().context("the server ended at once")?;
-        Ok(Self { child, pid, log: log.to_owned() })
+        Ok(Self { child, pid, log: log.to_owned(), has_ended: false })
     }
 
     /// Starts it with pipes for its standard streams.
@@ -83,6 +84,10 @@ impl Server {
         Ok(server)
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
     /// Resident memory of this process alone, in KiB.
     pub(crate) fn rss_kb(&self) -> u64 {
         rss_kb(self.pid)
@@ -113,9 +118,26 @@ impl Server {
         while family.iter().any(|pid| process_alive(*pid)) && Instant::now() < deadline {
             sleep(POLL).await;
         }
-        for pid in family.into_iter().filter(|pid| process_alive(*pid)) {
-            send_signal(pid, "KILL");
+        kill(family);
+        self.has_ended = true;
+    }
+}
+
+/// For one that nobody ended: the run failed or was interrupted.
+impl Drop for Server {
+    fn drop(&mut self) {
+        if !self.has_ended && matches!(self.child.try_wait(), Ok(None)) {
+            let family = children_of(self.pid);
+            // The rest follows from `kill_on_drop`.
+            let _ = self.child.start_kill();
+            kill(family);
         }
+    }
+}
+
+fn kill(family: Vec<u32>) {
+    for pid in family.into_iter().filter(|pid| process_alive(*pid)) {
+        send_signal(pid, "KILL");
     }
 }
 
