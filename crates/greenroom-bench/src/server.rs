@@ -1,6 +1,7 @@
 //! A server under measurement: a child that is ended with everything it started.
 
 use std::fs::File;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -21,6 +22,8 @@ pub(crate) struct Server {
     child: Child,
     pid: u32,
     log: PathBuf,
+    /// What it had started when it was asked to end.
+    family: Vec<u32>,
     has_ended: bool,
 }
 
@@ -35,7 +38,7 @@ impl Server {
             .spawn()
             .with_context(|| format!("{} cannot be started", Path::new(&program).display()))?;
         let pid = child.id().context("the server ended at once")?;
-        Ok(Self { child, pid, log: log.to_owned(), has_ended: false })
+        Ok(Self { child, pid, log: log.to_owned(), family: Vec::new(), has_ended: false })
     }
 
     /// Starts it with pipes for its standard streams.
@@ -108,35 +111,40 @@ impl Server {
 
     /// Ends it, and whatever of its own children it leaves behind.
     pub(crate) async fn end(mut self) {
-        let family = children_of(self.pid);
+        self.family = children_of(self.pid);
         send_signal(self.pid, "TERM");
         if timeout(TO_END, self.child.wait()).await.is_err() {
             // It may have gone in this moment.
             let _ = self.child.kill().await;
         }
         let deadline = Instant::now() + TO_END;
-        while family.iter().any(|pid| process_alive(*pid)) && Instant::now() < deadline {
+        while self.family.iter().any(|pid| process_alive(*pid)) && Instant::now() < deadline {
             sleep(POLL).await;
         }
-        kill(family);
+        kill(&self.family);
         self.has_ended = true;
     }
 }
 
-/// For one that nobody ended: the run failed or was interrupted.
+/// For one that was not ended, or not to the end: the run failed or was interrupted.
 impl Drop for Server {
     fn drop(&mut self) {
-        if !self.has_ended && matches!(self.child.try_wait(), Ok(None)) {
-            let family = children_of(self.pid);
-            // The rest follows from `kill_on_drop`.
-            let _ = self.child.start_kill();
-            kill(family);
+        if self.has_ended {
+            return;
         }
+        let mut family = mem::take(&mut self.family);
+        // Once it was waited for, its number may be another's.
+        if self.child.id().is_some() {
+            family.extend(children_of(self.pid));
+        }
+        // Its parent first, which would otherwise start anew what is killed. It may have gone already.
+        let _ = self.child.start_kill();
+        kill(&family);
     }
 }
 
-fn kill(family: Vec<u32>) {
-    for pid in family.into_iter().filter(|pid| process_alive(*pid)) {
+fn kill(family: &[u32]) {
+    for pid in family.iter().copied().filter(|pid| process_alive(*pid)) {
         send_signal(pid, "KILL");
     }
 }
