@@ -60,7 +60,8 @@ impl Client {
         }
     }
 
-    async fn call(&mut self, call: &Call) -> Result<Duration> {
+    /// One call. It takes as long as it takes.
+    pub(crate) async fn call(&mut self, call: &Call) -> Result<Duration> {
         match self {
             Self::Stdio(client) => client.call(call).await,
             Self::Http(client) => client.call(call).await,

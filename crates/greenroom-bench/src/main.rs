@@ -3,6 +3,7 @@
 //! `cargo run --release -p greenroom-bench -- overhead` says what a tool call costs on its way through
 //! Greenroom, against the same call made straight to the server behind it and, with `--peers`, through other
 //! gateways of the same kind. `leases` says what the lease queue costs, and what a pool makes of many callers.
+//! `sessions` says what a browser of an agent's own costs, beside a browser server for each.
 //!
 //! ```text
 //! overhead ─► binaries   builds what is measured
@@ -11,6 +12,8 @@
 //!          ─► report     table, verdict, JSON
 //! leases   ─► queue      the state machine alone: time and memory
 //!          ─► pool       many callers over HTTP, beside a direct upstream for each instance
+//! sessions ─► rig        starts gateways and browser servers, all with the same browser
+//!          ─► memory, latency, throughput
 //! ```
 
 mod binaries;
@@ -25,11 +28,13 @@ mod report;
 mod routes;
 mod samples;
 mod server;
+mod sessions;
 mod startup;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(Debug, Parser)]
 #[command(name = "greenroom-bench", about = "Greenroom's benchmarks", arg_required_else_help = true)]
@@ -44,6 +49,8 @@ enum Command {
     Overhead(overhead::Options),
     /// What handing a browser on costs, and what a pool of two makes of fifty callers
     Leases(leases::Options),
+    /// What a browser for every agent costs, beside a browser server for every agent
+    Sessions(sessions::Options),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -51,11 +58,28 @@ fn main() -> anyhow::Result<ExitCode> {
     // One thread: a call that hops between threads of the client would be slower for reasons of the client's own.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        match command {
-            Command::Overhead(options) => overhead::run(&options).await,
-            Command::Leases(options) => leases::run(&options).await,
+        let run = async {
+            match command {
+                Command::Overhead(options) => overhead::run(&options).await,
+                Command::Leases(options) => leases::run(&options).await,
+                Command::Sessions(options) => sessions::run(&options).await,
+            }
+        };
+        // Dropping the run ends what it has started.
+        tokio::select! {
+            outcome = run => outcome,
+            signal = interrupted() => anyhow::bail!("interrupted by {}", signal?),
         }
     })
+}
+
+/// Waits for a request to stop, and says which it was.
+async fn interrupted() -> std::io::Result<&'static str> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        interrupt = tokio::signal::ctrl_c() => interrupt.map(|()| "SIGINT"),
+        _ = terminate.recv() => Ok("SIGTERM"),
+    }
 }
 
 #[cfg(test)]

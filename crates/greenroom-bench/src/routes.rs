@@ -98,8 +98,15 @@ impl Route {
     }
 }
 
-/// Greenroom in front of the fake server, with nothing of this machine's configuration.
+/// Greenroom in front of the fake server.
 pub(crate) fn greenroom(binaries: &Binaries, data: &Path, args: &[&str]) -> Command {
+    let mut command = unconfigured(binaries, data, args);
+    command.env("GREENROOM_DRIVER", "custom").env("GREENROOM_UPSTREAM_COMMAND", &binaries.fake_upstream);
+    command
+}
+
+/// Greenroom with nothing of this machine's configuration.
+pub(crate) fn unconfigured(binaries: &Binaries, data: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(&binaries.greenroom);
     let ours = |name: &str| name.starts_with("GREENROOM_") || name.starts_with("PW_MCP_PROXY_");
     for (name, _) in env::vars_os().filter(|(name, _)| name.to_str().is_some_and(ours)) {
@@ -108,12 +115,7 @@ pub(crate) fn greenroom(binaries: &Binaries, data: &Path, args: &[&str]) -> Comm
     if let Some(scratch) = data.parent() {
         command.current_dir(scratch).env("XDG_CONFIG_HOME", scratch);
     }
-    command
-        .args(args)
-        .arg("--data-dir")
-        .arg(data)
-        .env("GREENROOM_DRIVER", "custom")
-        .env("GREENROOM_UPSTREAM_COMMAND", &binaries.fake_upstream);
+    command.args(args).arg("--data-dir").arg(data);
     command
 }
 

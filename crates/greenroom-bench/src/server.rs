@@ -1,6 +1,7 @@
 //! A server under measurement: a child that is ended with everything it started.
 
 use std::fs::File;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -21,6 +22,9 @@ pub(crate) struct Server {
     child: Child,
     pid: u32,
     log: PathBuf,
+    /// What it had started when it was asked to end.
+    family: Vec<u32>,
+    has_ended: bool,
 }
 
 impl Server {
@@ -34,7 +38,7 @@ impl Server {
             .spawn()
             .with_context(|| format!("{} cannot be started", Path::new(&program).display()))?;
         let pid = child.id().context("the server ended at once")?;
-        Ok(Self { child, pid, log: log.to_owned() })
+        Ok(Self { child, pid, log: log.to_owned(), family: Vec::new(), has_ended: false })
     }
 
     /// Starts it with pipes for its standard streams.
@@ -83,6 +87,10 @@ impl Server {
         Ok(server)
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
     /// Resident memory of this process alone, in KiB.
     pub(crate) fn rss_kb(&self) -> u64 {
         rss_kb(self.pid)
@@ -103,19 +111,41 @@ impl Server {
 
     /// Ends it, and whatever of its own children it leaves behind.
     pub(crate) async fn end(mut self) {
-        let family = children_of(self.pid);
+        self.family = children_of(self.pid);
         send_signal(self.pid, "TERM");
         if timeout(TO_END, self.child.wait()).await.is_err() {
             // It may have gone in this moment.
             let _ = self.child.kill().await;
         }
         let deadline = Instant::now() + TO_END;
-        while family.iter().any(|pid| process_alive(*pid)) && Instant::now() < deadline {
+        while self.family.iter().any(|pid| process_alive(*pid)) && Instant::now() < deadline {
             sleep(POLL).await;
         }
-        for pid in family.into_iter().filter(|pid| process_alive(*pid)) {
-            send_signal(pid, "KILL");
+        kill(&self.family);
+        self.has_ended = true;
+    }
+}
+
+/// For one that was not ended, or not to the end: the run failed or was interrupted.
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.has_ended {
+            return;
         }
+        let mut family = mem::take(&mut self.family);
+        // Once it was waited for, its number may be another's.
+        if self.child.id().is_some() {
+            family.extend(children_of(self.pid));
+        }
+        // Its parent first, which would otherwise start anew what is killed. It may have gone already.
+        let _ = self.child.start_kill();
+        kill(&family);
+    }
+}
+
+fn kill(family: &[u32]) {
+    for pid in family.iter().copied().filter(|pid| process_alive(*pid)) {
+        send_signal(pid, "KILL");
     }
 }
 

@@ -3,30 +3,52 @@
 use std::borrow::Cow;
 
 use anyhow::{Context, Result, bail, ensure};
+use memchr::memmem;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 pub(crate) const LEGACY_REVISION: &str = "2025-11-25";
 pub(crate) const MODERN_REVISION: &str = "2026-07-28";
 
-/// A tool call, and how long the text in its answer must be.
+/// A tool call, and what its answer must be like.
 #[derive(Clone)]
 pub(crate) struct Call {
     pub(crate) tool: &'static str,
     arguments: String,
-    text_length: usize,
+    expected: Expected,
+}
+
+#[derive(Clone)]
+enum Expected {
+    /// A text of so many bytes.
+    Length(usize),
+    /// A message with this in it, as it is on the wire.
+    Words(&'static str),
 }
 
 impl Call {
     /// A call that is all overhead: a few bytes there and back.
     pub(crate) fn small() -> Self {
         let text = "twenty bytes of text";
-        Self { tool: "echo", arguments: format!(r#"{{"text":"{text}"}}"#), text_length: text.len() }
+        Self::new("echo", format!(r#"{{"text":"{text}"}}"#), Expected::Length(text.len()))
     }
 
     /// A call whose result has a text of this size.
     pub(crate) fn of_size(bytes: usize) -> Self {
-        Self { tool: "bytes", arguments: format!(r#"{{"size":{bytes}}}"#), text_length: bytes }
+        Self::new("bytes", format!(r#"{{"size":{bytes}}}"#), Expected::Length(bytes))
+    }
+
+    /// A call whose answer is known by words in it that need no escaping in JSON.
+    pub(crate) fn answered_with(
+        words: &'static str,
+        tool: &'static str,
+        arguments: &serde_json::Value,
+    ) -> Self {
+        Self::new(tool, arguments.to_string(), Expected::Words(words))
+    }
+
+    fn new(tool: &'static str, arguments: String, expected: Expected) -> Self {
+        Self { tool, arguments, expected }
     }
 
     pub(super) fn message(&self, id: u64) -> String {
@@ -59,16 +81,24 @@ impl Call {
         if answered != id {
             return Ok(false);
         }
-        self.check(length)?;
+        self.check(message, length)?;
         Ok(true)
     }
 
-    pub(super) fn check(&self, length: usize) -> Result<()> {
-        let Self { tool, text_length, .. } = self;
-        ensure!(
-            length == *text_length,
-            "{tool} answered with {length} bytes of text instead of {text_length}"
-        );
+    /// Whether an answer, whose text is of this length, is as it should be.
+    pub(super) fn check(&self, message: &[u8], length: usize) -> Result<()> {
+        let tool = self.tool;
+        match self.expected {
+            Expected::Length(expected) => ensure!(
+                length == expected,
+                "{tool} answered with {length} bytes of text instead of {expected}"
+            ),
+            Expected::Words(words) => ensure!(
+                memmem::find(message, words.as_bytes()).is_some(),
+                "{tool} answered without \"{words}\": {}",
+                shown(message)
+            ),
+        }
         Ok(())
     }
 }
@@ -100,9 +130,8 @@ struct Message<'a> {
 
 /// The id and the raw result of a response; `None` for any other message. An error response is an error.
 pub(super) fn response(message: &[u8]) -> Result<Option<(u64, &RawValue)>> {
-    let shown = || String::from_utf8_lossy(&message[..message.len().min(200)]).into_owned();
     let parsed: Message<'_> =
-        serde_json::from_slice(message).with_context(|| format!("not JSON-RPC: {}", shown()))?;
+        serde_json::from_slice(message).with_context(|| format!("not JSON-RPC: {}", shown(message)))?;
     if parsed.method.is_some() {
         return Ok(None);
     }
@@ -110,8 +139,12 @@ pub(super) fn response(message: &[u8]) -> Result<Option<(u64, &RawValue)>> {
         bail!("answered with an error: {error}");
     }
     let id = parsed.id.and_then(|id| id.get().parse().ok());
-    let (Some(id), Some(result)) = (id, parsed.result) else { bail!("not a response: {}", shown()) };
+    let (Some(id), Some(result)) = (id, parsed.result) else { bail!("not a response: {}", shown(message)) };
     Ok(Some((id, result)))
+}
+
+fn shown(message: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(&message[..message.len().min(300)])
 }
 
 /// The id of a tool call's answer and the length of its text; `None` for any other message.
@@ -156,6 +189,14 @@ mod tests {
         assert!(!call.is_answered_by(br#"{"method":"notifications/message","params":{}}"#, 7).unwrap());
         assert!(call.is_answered_by(&answer(7, "abc"), 7).is_err());
         assert!(call.is_answered_by(br#"{"id":7,"error":{"code":-1,"message":"no"}}"#, 7).is_err());
+    }
+
+    #[test]
+    fn an_answer_may_be_known_by_its_words() {
+        let call = Call::answered_with("Title: Form", "look", &serde_json::json!({ "at": "it" }));
+        assert!(call.message(7).contains(r#""arguments":{"at":"it"}"#));
+        assert!(call.is_answered_by(&answer(7, "Page Title: Form"), 7).unwrap());
+        assert!(call.is_answered_by(&answer(7, "Page Title: Links"), 7).is_err());
     }
 
     #[test]

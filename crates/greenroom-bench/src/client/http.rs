@@ -73,7 +73,7 @@ impl HttpClient {
         Ok(())
     }
 
-    pub(super) async fn call(&mut self, call: &Call) -> Result<Duration> {
+    pub(crate) async fn call(&mut self, call: &Call) -> Result<Duration> {
         self.endpoint.call(&mut self.connection, call).await
     }
 

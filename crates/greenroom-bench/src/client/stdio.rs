@@ -34,7 +34,7 @@ impl StdioClient {
         Ok(client)
     }
 
-    pub(super) async fn call(&mut self, call: &Call) -> Result<Duration> {
+    pub(crate) async fn call(&mut self, call: &Call) -> Result<Duration> {
         let id = self.next_id();
         let message = call.message(id);
         let began = Instant::now();
@@ -72,7 +72,7 @@ impl StdioClient {
             let mut line = Some(self.line().await?);
             while let Some(message) = line {
                 if let Some((id, length)) = call::text_of(&message)? {
-                    call.check(length)?;
+                    call.check(&message, length)?;
                     ensure!(waiting.remove(&id), "request {id} was answered twice, or never made");
                     calls += 1;
                 }
