@@ -116,7 +116,7 @@ mod tests {
     }
 
     fn unmet(wishes: &[(&str, &str)], server: &[(&str, &str)]) -> Vec<String> {
-        let wishes = settings(wishes).wishes(Path::new("/home/agent"));
+        let wishes = settings(wishes).wishes(Path::new("/agent"));
         let unmet = settings(server).unmet(&wishes, Path::new("/srv"));
         unmet.into_iter().map(str::to_owned).collect()
     }
