@@ -75,8 +75,44 @@ struct Slot {
     seats: AtomicUsize,
     /// Calls in flight: as long as there are any, missed checks do not end the host.
     calls: AtomicUsize,
+    /// It has missed too many checks. Calls in flight go on, new ones go elsewhere.
+    is_ill: AtomicBool,
     born: Instant,
     is_retired: AtomicBool,
+}
+
+impl Slot {
+    fn new(host: SharedHost) -> Self {
+        Self {
+            host,
+            seats: AtomicUsize::new(0),
+            calls: AtomicUsize::new(0),
+            is_ill: AtomicBool::new(false),
+            born: Instant::now(),
+            is_retired: AtomicBool::new(false),
+        }
+    }
+
+    /// Checks the host once, and ends it when it has missed too many checks and no call is in flight: a call within its
+    /// own deadline is not ended by checks.
+    async fn check(&self, tally: &mut HealthTally, supervision: &Supervision) {
+        let error = match timeout(supervision.check_timeout, self.host.check()).await {
+            Ok(Ok(())) => {
+                tally.answered();
+                self.is_ill.store(false, Ordering::Relaxed);
+                return;
+            }
+            Ok(Err(error)) => error,
+            Err(_) => format!("no answer within {} ms", supervision.check_timeout.as_millis()),
+        };
+        tracing::warn!(error, pid = self.host.pid(), "a host for sessions missed a health check");
+        let is_ill = tally.missed() == Health::Ill;
+        self.is_ill.store(is_ill, Ordering::Relaxed);
+        if is_ill && self.calls.load(Ordering::Relaxed) == 0 {
+            self.is_retired.store(true, Ordering::Relaxed);
+            self.host.exit().await;
+        }
+    }
 }
 
 /// One seat of a host is taken.
@@ -105,24 +141,37 @@ pub(crate) struct SessionSeat {
 
 enum Behind {
     Shared(Occupied),
-    OwnHost(SharedHost),
+    OwnHost(Arc<Slot>),
     OwnProcess,
 }
 
 impl SessionSeat {
     pub(crate) async fn close(&self) {
         match &self.behind {
-            Behind::OwnHost(host) => host.exit().await,
+            Behind::OwnHost(slot) => slot.host.exit().await,
             Behind::Shared(_) | Behind::OwnProcess => self.upstream.close().await,
         }
     }
 }
 
 impl SessionSeat {
+    /// No further call may be made here: the browser does not answer.
+    pub(crate) fn is_ill(&self) -> bool {
+        self.slot().is_some_and(|slot| slot.is_ill.load(Ordering::Relaxed))
+    }
+
+    fn slot(&self) -> Option<&Slot> {
+        match &self.behind {
+            Behind::Shared(occupied) => Some(&occupied.0),
+            Behind::OwnHost(slot) => Some(slot),
+            Behind::OwnProcess => None,
+        }
+    }
+
     /// A call begins. While the guard is held, missed checks do not end the host.
     pub(crate) fn in_use(self: &Arc<Self>) -> SeatInUse {
-        if let Behind::Shared(occupied) = &self.behind {
-            occupied.0.calls.fetch_add(1, Ordering::Relaxed);
+        if let Some(slot) = self.slot() {
+            slot.calls.fetch_add(1, Ordering::Relaxed);
         }
         SeatInUse(Arc::clone(self))
     }
@@ -141,8 +190,8 @@ impl std::ops::Deref for SeatInUse {
 
 impl Drop for SeatInUse {
     fn drop(&mut self) {
-        if let Behind::Shared(occupied) = &self.0.behind {
-            occupied.0.calls.fetch_sub(1, Ordering::Relaxed);
+        if let Some(slot) = self.0.slot() {
+            slot.calls.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
@@ -259,7 +308,7 @@ impl Fleet {
         // One whose host has just gone is no seat any more.
         let mut taken = None;
         while let (None, Some(seat)) = (&taken, state.warm.pop()) {
-            taken = Some(seat).filter(|seat| !seat.upstream.has_ended());
+            taken = Some(seat).filter(|seat| !seat.upstream.has_ended() && !seat.is_ill());
         }
         taken
     }
@@ -289,9 +338,11 @@ impl Fleet {
             }
             Isolation::Process => match self.driver.launch_shared() {
                 Some(launch) => {
-                    let host = launch.await?;
-                    let (upstream, ()) = futures::try_join!(host.open(&options), host.warm_up())?;
-                    (upstream, Behind::OwnHost(host))
+                    let slot = Arc::new(Slot::new(launch.await?));
+                    let (upstream, ()) = futures::try_join!(slot.host.open(&options), slot.host.warm_up())?;
+                    // Weak: the host goes with its seat.
+                    tokio::spawn(tend_own(Arc::downgrade(&slot), self.supervision));
+                    (upstream, Behind::OwnHost(slot))
                 }
                 None => (self.driver.launch().await?, Behind::OwnProcess),
             },
@@ -310,13 +361,7 @@ impl Fleet {
         }
         let launch = self.driver.launch_shared().expect("only drivers that can share have hosts");
         let host = launch.await?;
-        let slot = Arc::new(Slot {
-            host,
-            seats: AtomicUsize::new(0),
-            calls: AtomicUsize::new(0),
-            born: Instant::now(),
-            is_retired: AtomicBool::new(false),
-        });
+        let slot = Arc::new(Slot::new(host));
         let occupied = Occupied::new(&slot);
         let is_too_late = {
             let mut state = self.state();
@@ -339,6 +384,7 @@ impl Fleet {
         let state = self.state();
         let has_room = |slot: &&Arc<Slot>| {
             !slot.is_retired.load(Ordering::Relaxed)
+                && !slot.is_ill.load(Ordering::Relaxed)
                 && !slot.host.has_ended()
                 && slot.born.elapsed() < OLD
                 && slot.seats.load(Ordering::Relaxed) < self.config.sessions.per_host
@@ -482,6 +528,18 @@ impl Fleet {
     }
 }
 
+/// Looks after the host of one session until either is gone.
+async fn tend_own(slot: Weak<Slot>, supervision: Supervision) {
+    let mut tally = HealthTally::new(&supervision);
+    loop {
+        sleep(supervision.check_interval).await;
+        match slot.upgrade() {
+            Some(slot) if !slot.host.has_ended() => slot.check(&mut tally, &supervision).await,
+            _ => return,
+        }
+    }
+}
+
 /// Looks after a host until it is gone or ill.
 async fn tend(fleet: Weak<Fleet>, slot: Arc<Slot>, supervision: Supervision) {
     let mut tally = HealthTally::new(&supervision);
@@ -492,21 +550,7 @@ async fn tend(fleet: Weak<Fleet>, slot: Arc<Slot>, supervision: Supervision) {
             ended = &mut ended => break ended.to_string(),
             () = sleep(supervision.check_interval) => {}
         }
-        let check = timeout(supervision.check_timeout, slot.host.check()).await;
-        let error = match check {
-            Ok(Ok(())) => {
-                tally.answered();
-                continue;
-            }
-            Ok(Err(error)) => error,
-            Err(_) => format!("no answer within {} ms", supervision.check_timeout.as_millis()),
-        };
-        tracing::warn!(error, pid = slot.host.pid(), "a host for sessions missed a health check");
-        // A call within its own deadline is not ended by checks. When the last is through, it is over.
-        if tally.missed() == Health::Ill && slot.calls.load(Ordering::Relaxed) == 0 {
-            slot.is_retired.store(true, Ordering::Relaxed);
-            slot.host.exit().await;
-        }
+        slot.check(&mut tally, &supervision).await;
     };
     if let Some(fleet) = fleet.upgrade() {
         let mut state = fleet.state();

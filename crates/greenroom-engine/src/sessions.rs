@@ -130,7 +130,7 @@ impl Session {
                     reason: reason.clone(),
                 });
             }
-            match life.seat.clone().filter(|seat| !seat.upstream.has_ended()) {
+            match life.seat.clone().filter(|seat| !seat.upstream.has_ended() && !seat.is_ill()) {
                 Some(seat) => return Ok((seat, life.notice.take())),
                 None => life.seat.take(),
             }
@@ -138,11 +138,18 @@ impl Session {
         let mut folder = None;
         if let Some(lost) = seat {
             folder = Some(Arc::clone(&lost.folder));
-            let why = lost.upstream.ended().await;
-            tracing::warn!(session = %self.key.name, %why, "a session has lost its browser");
+            // One that hangs has not ended, and would not be closed in time either.
+            let hangs = !lost.upstream.has_ended();
+            let why = match hangs {
+                true => "it did not answer health checks".to_owned(),
+                false => lost.upstream.ended().await.to_string(),
+            };
+            tracing::warn!(session = %self.key.name, why, "a session has lost its browser");
             self.life().notice =
                 Some(format!("The browser of session `{}` was lost ({why}).", self.key.name));
-            lost.close().await;
+            if !hangs {
+                lost.close().await;
+            }
         }
         let seat = Arc::new(self.fleet.take(&self.wishes, folder).await.map_err(CallFailure::NoSeat)?);
         let mut life = self.life();
