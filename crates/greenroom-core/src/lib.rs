@@ -4,6 +4,7 @@
 pub mod config;
 mod id_scanner;
 pub mod lease;
+pub mod percent;
 pub mod supervision;
 pub mod target;
 

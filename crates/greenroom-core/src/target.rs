@@ -55,6 +55,11 @@ impl Modes {
     pub fn has_sessions(self) -> bool {
         self.sessions != SessionMode::Off
     }
+
+    /// Every call is at a session, so nobody leases an instance.
+    pub fn has_only_sessions(self) -> bool {
+        matches!(self.sessions, SessionMode::Always | SessionMode::Required)
+    }
 }
 
 /// What a call says about where it wants to run, as it was written.

@@ -9,6 +9,7 @@ use bytes::Bytes;
 
 use futures::future::join_all;
 use greenroom_core::config::{Addressing, Driver as DriverConfig, Isolation, Mistakes, PoolConfig, Start};
+use greenroom_core::percent::escape;
 use greenroom_core::target::{
     Address, Modes, Parameters, SessionMode, SessionName, Target, UnknownPool, resolve,
 };
@@ -92,7 +93,6 @@ impl Engine {
         }
         let described = |pool: &PoolConfig| (pool.name.clone(), pool.description.clone());
         let described = config.pools.iter().map(described).collect();
-        let is_alone = matches!(modes.sessions, SessionMode::Always | SessionMode::Required);
         let additions = Additions { modes, pools: described, own };
         let books = ToolBooks::new(&config.data_dir.join("cache"), additions);
         let folders =
@@ -107,7 +107,7 @@ impl Engine {
         let idle = config.pools.iter().filter_map(|pool| pool.sessions.idle).min();
         let make = |mut pool: PoolConfig| {
             // Nobody leases an instance, so none is started.
-            if is_alone {
+            if modes.has_only_sessions() {
                 pool.start = Start::Lazy;
             }
             Pool::new(pool, Arc::clone(drivers), Arc::clone(&books))
@@ -132,7 +132,7 @@ impl Engine {
 
     /// The tools that can be called. Starts upstreams only where there is no other way to know.
     pub async fn tools(&self) -> Result<Arc<ToolList>, Unavailable> {
-        let outcomes = if self.0.is_alone() {
+        let outcomes = if self.0.modes.has_only_sessions() {
             // Nobody leases an instance, so none is started.
             join_all(self.0.sessions.fleets().iter().map(|fleet| learn_from_fleet(fleet))).await
         } else {
@@ -203,7 +203,7 @@ impl Engine {
     pub fn restart(&self, pool: &str, instance: &str, cause: &str) -> Result<(), CallFailure> {
         let pool = self.pool(pool)?;
         let seat = pool.find(instance)?;
-        if self.0.is_alone() {
+        if self.0.modes.has_only_sessions() {
             self.0.restart_sessions(pool.name(), cause);
         } else {
             pool.restart(&seat, cause);
@@ -216,7 +216,7 @@ impl Engine {
         let pool = self.pool(pool)?;
         let seats = pool.seats();
         self.0.restart_sessions(pool.name(), cause);
-        if !self.0.is_alone() {
+        if !self.0.modes.has_only_sessions() {
             seats.iter().for_each(|seat| pool.restart(seat, cause));
         }
         Ok(seats.iter().map(|seat| seat.member.to_string()).collect())
@@ -431,8 +431,7 @@ fn fleet(
     let driver = drivers(pool, &instance);
     let mut pool = pool.clone();
     // Where every call has a session, what no session may call is not shown.
-    let is_for_sessions = matches!(modes.sessions, SessionMode::Always | SessionMode::Required);
-    if is_for_sessions && fleet::isolation(&pool, driver.as_ref()) == Isolation::Context {
+    if modes.has_only_sessions() && fleet::isolation(&pool, driver.as_ref()) == Isolation::Context {
         driver.tools_in_server().iter().for_each(|tool| pool.tools.hide(tool));
     }
     let book = books.of(&driver, &instance.upstream, &pool);
@@ -460,16 +459,7 @@ fn mint_name() -> String {
 
 /// The address of a session's file as a resource.
 pub fn file_uri(session: &SessionName, file: &str) -> String {
-    format!("greenroom://sessions/{}/files/{}", escaped(session.as_str(), ""), escaped(file, "/"))
-}
-
-fn escaped(text: &str, plain: &str) -> String {
-    let is_plain = |byte: u8| {
-        byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) || plain.as_bytes().contains(&byte)
-    };
-    text.bytes()
-        .map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
+    format!("greenroom://sessions/{}/files/{}", escape(session.as_str(), b""), escape(file, b"/"))
 }
 
 impl Shared {
@@ -481,11 +471,6 @@ impl Shared {
                 Err(CallFailure::UnknownTool { name: tool.to_owned(), nearest, elsewhere })
             }
         }
-    }
-
-    /// Every call is at a session; instances are not used.
-    fn is_alone(&self) -> bool {
-        matches!(self.modes.sessions, SessionMode::Always | SessionMode::Required)
     }
 
     fn restart_sessions(&self, pool: &str, cause: &str) {

@@ -152,9 +152,7 @@ impl SessionSeat {
             Behind::Shared(_) | Behind::OwnProcess => self.upstream.close().await,
         }
     }
-}
 
-impl SessionSeat {
     /// No further call may be made here: the browser does not answer.
     pub(crate) fn is_ill(&self) -> bool {
         self.slot().is_some_and(|slot| slot.is_ill.load(Ordering::Relaxed))
@@ -323,7 +321,6 @@ impl Fleet {
             folder.map_err(|source| LaunchError::Folder { path: PathBuf::from("sessions"), source })?;
         let options = SeatOptions {
             folder: folder.path().to_owned(),
-            readable: self.readable.clone(),
             viewport: wishes.viewport,
             user_agent: wishes.user_agent.clone(),
             device: wishes.device.clone(),

@@ -174,7 +174,7 @@ impl Additions {
             properties.insert(parameters.instance.clone(), instance_parameter());
         }
         schema["properties"] = properties.into();
-        if matches!(self.modes.sessions, SessionMode::Always | SessionMode::Required) {
+        if self.modes.has_only_sessions() {
             let mut required = vec![Value::String(parameters.session.clone())];
             required.extend(schema["required"].as_array().cloned().unwrap_or_default());
             schema["required"] = required.into();

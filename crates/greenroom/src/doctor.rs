@@ -3,14 +3,14 @@
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Result;
-use greenroom_core::config::{BrowserConfig, Config, Driver, Transport};
+use greenroom_core::config::{BrowserConfig, Config, Driver, HttpConfig, Transport};
 use greenroom_upstream::install::{Installer, Machine, Survey};
 use greenroom_upstream::run_folder;
 
 use crate::config_files;
+use crate::local_client::Server;
 
 /// One thing that was looked at.
 #[derive(PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(crate) async fn examine(config: &Config) -> Result<ExitCode> {
             }
         }
     }
-    findings.push(port(&config.http.host, config.http.port));
+    findings.push(port(&config.http));
     findings.push(folder(&data_dir));
     findings.push(left_overs(&data_dir));
 
@@ -131,12 +131,14 @@ fn custom_server(transport: &Transport) -> Finding {
     }
 }
 
-fn port(host: &str, port: u16) -> Finding {
+fn port(http: &HttpConfig) -> Finding {
+    let (host, port) = (&http.host, http.port);
     let address = (host.trim_matches(['[', ']']), port);
     if TcpListener::bind(address).is_ok() {
         return Finding::well("port", format!("{host}:{port} is free"));
     }
-    if answers(host, port) {
+    let answer = Server::new(http).get("/healthz");
+    if answer.is_ok_and(|answer| answer["status"] == "ok") {
         return Finding::well("port", format!("a greenroom is serving on {host}:{port}"));
     }
     Finding::ill(
@@ -144,19 +146,6 @@ fn port(host: &str, port: u16) -> Finding {
         format!("{host}:{port} is taken by another program"),
         "Stop that program, or choose another port with `--port` or HTTP_PORT.",
     )
-}
-
-fn answers(host: &str, port: u16) -> bool {
-    use std::io::{Read, Write};
-    let ask = || -> std::io::Result<String> {
-        let mut stream = std::net::TcpStream::connect((host.trim_matches(['[', ']']), port))?;
-        stream.set_read_timeout(Some(Duration::from_secs(2)))?;
-        write!(stream, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        Ok(answer)
-    };
-    ask().is_ok_and(|answer| answer.contains("\"status\":\"ok\""))
 }
 
 fn folder(data_dir: &Path) -> Finding {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use greenroom_core::config::HttpConfig;
+use greenroom_core::percent::escape;
 use serde_json::{Value, json};
 
 use crate::local_client::Server;
@@ -16,7 +17,8 @@ const WATCH_EVERY: Duration = Duration::from_secs(1);
 
 pub(crate) fn status(http: &HttpConfig, pool: Option<&str>, watch: bool, as_json: bool) -> Result<ExitCode> {
     let server = Server::new(http);
-    let path = pool.map_or_else(|| "/api/pools".to_owned(), |pool| format!("/api/pools/{}", encoded(pool)));
+    let path =
+        pool.map_or_else(|| "/api/pools".to_owned(), |pool| format!("/api/pools/{}", escape(pool, b"")));
     let mut stdout = std::io::stdout();
     if as_json {
         let shown = format!("{:#}\n", server.get(&path)?);
@@ -48,9 +50,9 @@ pub(crate) fn restart(http: &HttpConfig, pool: Option<&str>, instance: Option<&s
     for pool in pools {
         let path = match instance {
             Some(instance) => {
-                format!("/api/pools/{}/instances/{}/restart", encoded(&pool), encoded(instance))
+                format!("/api/pools/{}/instances/{}/restart", escape(&pool, b""), escape(instance, b""))
             }
-            None => format!("/api/pools/{}/restart", encoded(&pool)),
+            None => format!("/api/pools/{}/restart", escape(&pool, b"")),
         };
         let answer = server.post(&path, None)?;
         let instances = match answer["instances"].as_array() {
@@ -64,7 +66,7 @@ pub(crate) fn restart(http: &HttpConfig, pool: Option<&str>, instance: Option<&s
 
 pub(crate) fn scale(http: &HttpConfig, pool: &str, instances: u32) -> Result<ExitCode> {
     let body = json!({ "instances": instances });
-    let answer = Server::new(http).post(&format!("/api/pools/{}/scale", encoded(pool)), Some(&body))?;
+    let answer = Server::new(http).post(&format!("/api/pools/{}/scale", escape(pool, b"")), Some(&body))?;
     let list = |name: &str| {
         let ids: Vec<_> = answer[name].as_array().into_iter().flatten().map(ToString::to_string).collect();
         if ids.is_empty() { String::new() } else { format!("; {name}: {}", ids.join(", ")) }
@@ -82,14 +84,6 @@ fn written(outcome: std::io::Result<()>) -> Result<ExitCode> {
         }
         _ => Ok(ExitCode::SUCCESS),
     }
-}
-
-/// For a path: what is not plain is escaped.
-fn encoded(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-    text.bytes()
-        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
 }
 
 /// The report as a table for each pool.

@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use greenroom_core::percent::unescape;
 use greenroom_core::target::SessionName;
 use greenroom_engine::{SessionFile, file_uri};
 use rmcp::model::{Resource, ResourceContents};
@@ -27,23 +28,7 @@ pub(super) fn contents(uri: &str, file: &SessionFile, bytes: Vec<u8>) -> Resourc
 /// The session and the file that an address names; `None` when it names something else.
 pub(super) fn parse(uri: &str) -> Option<(SessionName, String)> {
     let (session, file) = uri.strip_prefix("greenroom://sessions/")?.split_once("/files/")?;
-    Some((SessionName::new(unescaped(session)?).ok()?, unescaped(file)?))
-}
-
-fn unescaped(text: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((&byte, behind)) = rest.split_first() {
-        rest = behind;
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        rest = &rest[2..];
-    }
-    String::from_utf8(bytes).ok()
+    Some((SessionName::new(unescape(session)?).ok()?, unescape(file)?))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use greenroom_core::config::{BrowserConfig, Profile, UpstreamConfig};
+use greenroom_core::percent::escape;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::process::Command;
@@ -318,15 +319,7 @@ impl Driver for PlaywrightDriver {
 
 fn file_uri(path: &Path) -> String {
     use std::os::unix::ffi::OsStrExt;
-    let mut uri = String::from("file://");
-    for &byte in path.as_os_str().as_bytes() {
-        if byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte) {
-            uri.push(char::from(byte));
-        } else {
-            uri.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    uri
+    format!("file://{}", escape(path.as_os_str().as_bytes(), b"/"))
 }
 
 #[cfg(test)]

@@ -20,10 +20,8 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(5);
 /// What one session wants different from the rest of its pool.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SeatOptions {
-    /// Where its files go, and the first folder it may read from.
+    /// Where its files go, and the only folder it may read from: the server heeds no second one.
     pub folder: PathBuf,
-    /// Further folders that it may read from.
-    pub readable: Vec<PathBuf>,
     pub viewport: Option<(u32, u32)>,
     pub user_agent: Option<String>,
     pub device: Option<String>,
@@ -62,10 +60,7 @@ impl SharedHost {
         let inner = &self.0;
         let opening = async {
             let folder = inner.side.path(&seat.folder).await?;
-            let mut roots = Vec::new();
-            for folder in std::iter::once(&seat.folder).chain(&seat.readable) {
-                roots.push(self.uri(folder).await?);
-            }
+            let roots = vec![self.uri(&seat.folder).await?];
             let mcp = json!({ "outputDir": folder });
             let opened = inner.host.open(self.options(seat), mcp, roots, inner.message_limit).await;
             let (context, peer) = opened.map_err(refused_options)?;

@@ -116,16 +116,8 @@ pub(super) fn file_uri(path: &str) -> String {
         Some(rest) => ("file://", rest),
         None => ("file:///", forward.as_str()),
     };
-    let mut uri = String::from(start);
-    for byte in rest.bytes() {
-        // The name of WSL's own share has a dollar in it, and a drive a colon.
-        if byte.is_ascii_alphanumeric() || b"/-_.~$:".contains(&byte) {
-            uri.push(char::from(byte));
-        } else {
-            uri.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    uri
+    // The name of WSL's own share has a dollar in it, and a drive a colon.
+    format!("{start}{}", greenroom_core::percent::escape(rest, b"/$:"))
 }
 
 #[cfg(test)]
