@@ -3,6 +3,7 @@
 
 pub mod config;
 mod id_scanner;
+pub mod ids;
 pub mod lease;
 pub mod percent;
 pub mod supervision;
