@@ -27,10 +27,10 @@ pub use env::{environment_layer, is_ours};
 pub use file::file_layer;
 pub use mistake::{Mistake, Mistakes};
 pub use model::{
-    Addressing, Browser, BrowserConfig, Config, CustomConfig, Driver, HttpConfig, ImageResponses, LogFormat,
-    Profile, Transport, UpstreamConfig,
+    Addressing, Browser, BrowserConfig, Config, CustomConfig, Driver, HistoryConfig, HttpConfig,
+    ImageResponses, LogFormat, Profile, Transport, UpstreamConfig,
 };
-pub use pools::{InstanceConfig, Isolation, PoolConfig, SessionConfig, Start, ToolFilter};
+pub use pools::{InstanceConfig, Isolation, PoolConfig, Reply, SessionConfig, Start, ToolFilter};
 pub use reference::reference_markdown;
 pub use settings::{Layer, Raw, Scope, Setting, Settings, Source, View};
 pub use value::Value;

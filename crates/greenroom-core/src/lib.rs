@@ -2,6 +2,7 @@
 //! passed in, and what should happen is returned. That is what makes it cheap to test from every side.
 
 pub mod config;
+pub mod console;
 mod id_scanner;
 pub mod ids;
 pub mod lease;

@@ -8,17 +8,24 @@ pub struct Parameters {
     pub session: String,
     pub pool: String,
     pub instance: String,
+    pub reply: String,
 }
 
 impl Parameters {
     pub const SESSION: &str = "sessionId";
     pub const POOL: &str = "browser_pool";
     pub const INSTANCE: &str = "browser_instance";
+    pub const REPLY: &str = "reply";
 
     /// A name that the tool uses itself gets a prefix.
     pub fn beside(is_taken: impl Fn(&str) -> bool) -> Self {
         let free = |name: &str| if is_taken(name) { format!("greenroom_{name}") } else { name.to_owned() };
-        Self { session: free(Self::SESSION), pool: free(Self::POOL), instance: free(Self::INSTANCE) }
+        Self {
+            session: free(Self::SESSION),
+            pool: free(Self::POOL),
+            instance: free(Self::INSTANCE),
+            reply: free(Self::REPLY),
+        }
     }
 }
 

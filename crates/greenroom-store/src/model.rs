@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use greenroom_core::console::ConsoleEntry;
 use greenroom_core::ids::{Digest, RefId};
 
 pub struct StoreConfig {
@@ -113,29 +114,6 @@ pub struct BlobRef {
     pub digest: Digest,
     pub mime_type: String,
     pub size: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    Debug,
-    Info,
-    Warn,
-    Error,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConsoleEntry {
-    pub level: Level,
-    pub message: String,
-    pub at: Option<SystemTime>,
-    pub location: Option<Location>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Location {
-    pub url: String,
-    pub line: Option<u32>,
-    pub column: Option<u32>,
 }
 
 /// A call as it is on record, without its large parts.

@@ -2,12 +2,15 @@
 
 mod custom;
 mod playwright;
+pub mod reading;
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use tokio::sync::{broadcast, mpsc};
 
 use crate::host::{ContextId, Host, HostError};
@@ -17,6 +20,7 @@ use crate::rpc::{CallError, Ended, Notice, Peer, Pending, Progress, ServerInfo};
 
 pub use custom::CustomDriver;
 use playwright::shared::SharedContext;
+use reading::{ReadLog, Reading};
 pub use playwright::shared::{SeatOptions, SharedHost};
 pub use playwright::{PlaywrightDriver, PlaywrightSetup, ProfileError, User, WindowsError};
 
@@ -57,9 +61,24 @@ pub trait Driver: Send + Sync + 'static {
         None
     }
 
-    /// The page that a result speaks of, where this kind of server says that.
-    fn page(&self, _result: &[u8]) -> Option<Page> {
+    /// What the text of a result says, where this kind of server is understood.
+    fn read(&self, _text: &str) -> Option<Reading> {
         None
+    }
+
+    /// Whether `read` understands anything at all.
+    fn reads(&self) -> bool {
+        false
+    }
+
+    /// How the logs that a result mentions are read.
+    fn read_log(&self) -> ReadLog {
+        |_, _| Vec::new()
+    }
+
+    /// Whether a call asks for a part of the page only, so that its snapshot is not the page's.
+    fn asks_for_part(&self, _tool: &str, _arguments: &Map<String, Value>) -> bool {
+        false
     }
 }
 
@@ -108,7 +127,7 @@ pub enum LaunchError {
     #[error("{key} names {}, which cannot be read. Correct it, or remove it", path.display())]
     File {
         key: &'static str,
-        path: std::path::PathBuf,
+        path: PathBuf,
         #[source]
         source: std::io::Error,
     },
@@ -117,13 +136,13 @@ pub enum LaunchError {
         path.display()
     )]
     StorageState {
-        path: std::path::PathBuf,
+        path: PathBuf,
         #[source]
         source: serde_json::Error,
     },
     #[error("the folder {} could not be made", path.display())]
     Folder {
-        path: std::path::PathBuf,
+        path: PathBuf,
         #[source]
         source: std::io::Error,
     },
@@ -176,6 +195,8 @@ pub struct Upstream {
     peer: Peer,
     info: ServerInfo,
     behind: Behind,
+    /// Where the server writes files, if that is known.
+    folder: Option<PathBuf>,
 }
 
 /// What stands behind the connection, and so what can be done beside MCP.
@@ -204,6 +225,11 @@ impl Behind {
 impl Upstream {
     pub fn info(&self) -> &ServerInfo {
         &self.info
+    }
+
+    /// Where the server writes files, if that is known.
+    pub fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
     }
 
     pub fn pid(&self) -> Option<u32> {

@@ -209,6 +209,50 @@ pub static KEYS: &[Key] = &[
         Some("5000"),
         "How long calls in flight have to finish when Greenroom is asked to stop.",
     ),
+    server(
+        "HISTORY",
+        Kind::Bool,
+        Some("true"),
+        "Whether calls are written down, so that they can be looked up and read in pieces later.",
+    ),
+    server(
+        "HISTORY_DURABILITY",
+        Kind::Choice(&["process", "power"]),
+        Some("process"),
+        "What history survives. `process`: whatever is killed, nothing is lost. `power`: a loss of power neither; every call \
+         then waits for the disk.",
+    ),
+    server(
+        "RETENTION_DAYS",
+        Kind::Count { min: 0, max: 36_500 },
+        Some("30"),
+        "How long calls stay on record. 0 = for ever.",
+    ),
+    server(
+        "MAX_DATABASE_MB",
+        Kind::Count { min: 0, max: 10_000_000 },
+        Some("1024"),
+        "How large the record may become, in MiB; the oldest calls go first. 0 = without bound.",
+    ),
+    server(
+        "BLOB_THRESHOLD_KB",
+        Kind::Count { min: 1, max: 1_000_000 },
+        Some("256"),
+        "Results larger than this, in KiB, are kept as files beside the record. Images and PDFs always are.",
+    ),
+    server(
+        "BLOB_TTL_HOURS",
+        Kind::Count { min: 0, max: 1_000_000 },
+        Some("168"),
+        "How long such files stay. 0 = as long as their calls.",
+    ),
+    server(
+        "BLOB_MAX_MB",
+        Kind::Count { min: 0, max: 10_000_000 },
+        Some("1024"),
+        "How much room such files may take in all, in MiB; the oldest go first, and one that is larger by itself is not kept. \
+         0 = without bound.",
+    ),
     key(
         Group::Pool,
         &[Level::Pool],
@@ -292,6 +336,19 @@ pub static KEYS: &[Key] = &[
         Kind::Millis,
         Some("300000"),
         "How long a session may be without a call before it ends. 0 = for ever.",
+    ),
+    pool(
+        "REPLY",
+        Kind::Choice(&["full", "ref", "diff"]),
+        Some("full"),
+        "How much of an answer is returned. `full`: all of it. `ref`: a ref id to read it by. `diff`: what has changed on the \
+         page since the session's last snapshot. One call, or one session, can choose another.",
+    ),
+    pool(
+        "REPLY_BUDGET",
+        Kind::Count { min: 0, max: 1_000_000_000 },
+        Some("32768"),
+        "How many bytes of text a reply has at most; the rest can be read by its ref id. 0 = any number.",
     ),
     pool(
         "TOOLS",

@@ -24,6 +24,8 @@ pub struct Config {
     /// `None`: any number.
     pub max_sessions_per_caller: Option<usize>,
     pub session_files_grace: Duration,
+    /// `None`: nothing is written down.
+    pub history: Option<HistoryConfig>,
     /// At least one; the default pool first.
     pub pools: Vec<PoolConfig>,
     /// Every value with its source, for `config show`.
@@ -36,6 +38,19 @@ pub enum Addressing {
     Auto,
     Session,
     Pool,
+}
+
+/// What is written down of calls, and for how long. `None`: forever, or without bound.
+#[derive(Clone, Copy, Debug)]
+pub struct HistoryConfig {
+    /// A loss of power loses nothing either.
+    pub survives_power_loss: bool,
+    pub retention: Option<Duration>,
+    pub max_database_bytes: Option<u64>,
+    /// Larger results are files of their own.
+    pub blob_threshold: usize,
+    pub blob_ttl: Option<Duration>,
+    pub blob_max_bytes: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -215,6 +230,14 @@ impl Config {
         let max_sessions_per_caller =
             usize::try_from(read.number("MAX_SESSIONS_PER_CALLER")).ok().filter(|most| *most > 0);
         let session_files_grace = read.duration("SESSION_FILES_GRACE");
+        let history = read.bool("HISTORY").then(|| HistoryConfig {
+            survives_power_loss: read.text("HISTORY_DURABILITY") == "power",
+            retention: read.bound("RETENTION_DAYS").map(|days| Duration::from_secs(days * 24 * 60 * 60)),
+            max_database_bytes: read.bound("MAX_DATABASE_MB").map(|size| size * 1024 * 1024),
+            blob_threshold: usize::try_from(read.number("BLOB_THRESHOLD_KB")).unwrap_or(usize::MAX) * 1024,
+            blob_ttl: read.bound("BLOB_TTL_HOURS").map(|hours| Duration::from_secs(hours * 60 * 60)),
+            blob_max_bytes: read.bound("BLOB_MAX_MB").map(|size| size * 1024 * 1024),
+        });
         let pools = pools::build(&settings, mistakes);
         Self {
             http,
@@ -226,6 +249,7 @@ impl Config {
             session_per_connection,
             max_sessions_per_caller,
             session_files_grace,
+            history,
             pools,
             settings,
         }
@@ -308,6 +332,11 @@ impl<'a> Reader<'a> {
             Some(Value::Number(number)) => *number,
             other => unreachable!("{name} is a number with a default, not {other:?}"),
         }
+    }
+
+    /// For keys where 0 means "none".
+    fn bound(&self, name: &str) -> Option<u64> {
+        Some(self.number(name)).filter(|bound| *bound > 0)
     }
 
     pub(super) fn count(&self, name: &str) -> u32 {

@@ -27,6 +27,9 @@ pub struct PoolConfig {
     pub call_timeout: Option<Duration>,
     pub tools: ToolFilter,
     pub sessions: SessionConfig,
+    pub reply: Reply,
+    /// Bytes of text in one reply at most; 0 for any number.
+    pub reply_budget: usize,
     pub instances: Vec<InstanceConfig>,
     settings: Arc<Settings>,
 }
@@ -57,6 +60,38 @@ pub enum Isolation {
     Context,
     /// A process of its own.
     Process,
+}
+
+/// How much of an answer is returned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reply {
+    #[default]
+    Full,
+    /// A ref id to read it by.
+    Ref,
+    /// What has changed since the session's last snapshot.
+    Diff,
+}
+
+impl Reply {
+    pub const NAMES: [&str; 3] = ["full", "ref", "diff"];
+
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "full" => Some(Self::Full),
+            "ref" => Some(Self::Ref),
+            "diff" => Some(Self::Diff),
+            _ => None,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Ref => "ref",
+            Self::Diff => "diff",
+        }
+    }
 }
 
 /// When the browsers of a pool are started.
@@ -202,6 +237,8 @@ fn pool(
             max: Some(size(read.number("MAX_SESSIONS"))).filter(|most| *most > 0),
             idle: read.optional_duration("SESSION_IDLE_TIMEOUT"),
         },
+        reply: Reply::named(&read.text("REPLY")).unwrap_or_default(),
+        reply_budget: size(read.number("REPLY_BUDGET")),
         instances,
         settings: Arc::clone(settings),
     }

@@ -46,7 +46,7 @@ impl CustomDriver {
         let peer = connect_lines(stdout, stdin, Vec::new(), self.message_limit, on_end);
         let handshake = peer.initialize();
         match tokio::time::timeout(self.start_timeout, handshake).await {
-            Ok(Ok(info)) => Ok(Upstream { peer, info, behind: Behind::Process(process) }),
+            Ok(Ok(info)) => Ok(Upstream { peer, info, behind: Behind::Process(process), folder: None }),
             Ok(Err(source)) => Err(LaunchError::Handshake { what, source }),
             Err(_) => {
                 let last_output = process.watch().last_output();
@@ -59,7 +59,7 @@ impl CustomDriver {
         let what = url.to_owned();
         let connecting = connect_http(url, Vec::new(), self.message_limit);
         match tokio::time::timeout(self.start_timeout, connecting).await {
-            Ok(Ok((peer, info))) => Ok(Upstream { peer, info, behind: Behind::Remote }),
+            Ok(Ok((peer, info))) => Ok(Upstream { peer, info, behind: Behind::Remote, folder: None }),
             Ok(Err(source)) => Err(LaunchError::Handshake { what, source }),
             Err(_) => Err(LaunchError::TooSlow {
                 what,

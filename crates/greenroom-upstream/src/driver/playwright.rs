@@ -14,11 +14,12 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use greenroom_core::config::{BrowserConfig, Profile, UpstreamConfig};
 use greenroom_core::percent::escape;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use tokio::process::Command;
 
-use super::{Behind, Driver, LaunchError, Overlap, Page, Upstream};
+use super::reading::{ReadLog, Reading};
+use super::{Behind, Driver, LaunchError, Overlap, Upstream};
 use crate::host::{Host, HostError, SCRIPT, Wire};
 use crate::install::{InstallError, Installed, Installer};
 use crate::process::Epilogue;
@@ -96,7 +97,7 @@ impl PlaywrightDriver {
             return Ok(None);
         }
         match tokio::fs::read(&path).await {
-            Ok(text) => match serde_json::from_slice::<serde_json::Map<_, _>>(&text) {
+            Ok(text) => match serde_json::from_slice::<Map<_, _>>(&text) {
                 Ok(_) => Ok(Some(path)),
                 Err(source) => Err(LaunchError::StorageState { path, source }),
             },
@@ -222,7 +223,9 @@ impl PlaywrightDriver {
         if self.setup.warm {
             host.warm(context).await?;
         }
-        Ok(Upstream { peer, info, behind: Behind::Host { host, context } })
+        // Windows has names of its own for it.
+        let folder = (!self.browser.wsl_windows).then(|| self.output_dir());
+        Ok(Upstream { peer, info, behind: Behind::Host { host, context }, folder })
     }
 }
 
@@ -312,8 +315,21 @@ impl Driver for PlaywrightDriver {
         ["browser_file_upload", "browser_drop"].contains(&tool).then_some("paths")
     }
 
-    fn page(&self, result: &[u8]) -> Option<Page> {
-        results::page(result)
+    fn read(&self, text: &str) -> Option<Reading> {
+        Some(results::read(text))
+    }
+
+    fn reads(&self) -> bool {
+        true
+    }
+
+    fn read_log(&self) -> ReadLog {
+        results::read_log
+    }
+
+    fn asks_for_part(&self, tool: &str, arguments: &Map<String, Value>) -> bool {
+        tool == "browser_snapshot"
+            && ["target", "ref", "depth"].iter().any(|name| arguments.get(*name).is_some_and(|part| !part.is_null()))
     }
 }
 

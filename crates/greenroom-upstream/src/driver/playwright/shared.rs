@@ -67,7 +67,9 @@ impl SharedHost {
             // From here on the context is closed when anything goes wrong.
             let shared = SharedContext { host: self.clone(), context };
             let info = peer.initialize().await?;
-            Ok(Upstream { peer, info, behind: Behind::Shared(shared) })
+            // Windows has names of its own for it.
+            let folder = matches!(inner.side, Side::Here).then(|| seat.folder.clone());
+            Ok(Upstream { peer, info, behind: Behind::Shared(shared), folder })
         };
         match timeout(inner.open_limit, opening).await {
             Ok(opened) => opened,

@@ -1,0 +1,146 @@
+//! Everything that an answer brings along: what it says about the page, and what it only mentions.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use greenroom_store::BlobRef;
+use greenroom_upstream::Driver;
+use greenroom_upstream::driver::Page;
+use greenroom_upstream::driver::reading::{Capture, Mention, mentioned_file};
+use serde_json::{Map, Value};
+
+use crate::history::{History, RESULT_FILE};
+
+/// An answer that somebody has looked into.
+#[derive(Default)]
+pub(crate) struct Caught {
+    /// The result as JSON. `None` where there was nothing to look for.
+    pub(crate) body: Option<Map<String, Value>>,
+    /// Whether the driver understands such results.
+    pub(crate) is_read: bool,
+    pub(crate) capture: Capture,
+    /// Files that are kept, and what the answer called them.
+    pub(crate) blobs: Vec<Kept>,
+    /// The whole result, where it is too large for the record.
+    pub(crate) result: Option<BlobRef>,
+    /// What the session showed before.
+    pub(crate) before: Before,
+    pub(crate) is_error: bool,
+}
+
+/// What a session has shown last.
+#[derive(Clone, Default)]
+pub(crate) struct Before {
+    pub(crate) page: Page,
+    pub(crate) snapshot: Option<Arc<str>>,
+}
+
+pub(crate) struct Kept {
+    pub(crate) blob: BlobRef,
+    pub(crate) name: String,
+    /// How the answer mentions it; empty for an image that it holds itself.
+    pub(crate) words: String,
+}
+
+impl Caught {
+    pub(crate) fn page(&self) -> Option<&Page> {
+        self.capture.reading.page.as_ref()
+    }
+
+    pub(crate) fn blob_refs(&self) -> Vec<BlobRef> {
+        let mut blobs: Vec<BlobRef> = Vec::new();
+        for blob in self.blobs.iter().map(|kept| &kept.blob).chain(&self.result) {
+            if !blobs.iter().any(|known| known.digest == blob.digest && known.mime_type == blob.mime_type) {
+                blobs.push(blob.clone());
+            }
+        }
+        blobs
+    }
+}
+
+/// Looks into an answer. `folder` is where the server writes files; `budget` is how long a text may be before somebody
+/// has to cut it.
+pub(crate) async fn catch(
+    history: &History,
+    driver: &dyn Driver,
+    folder: Option<&Path>,
+    result: &Bytes,
+    budget: usize,
+) -> Caught {
+    let has_images = || memchr::memmem::find(result, b"\"image\"").is_some();
+    let is_long = budget > 0 && result.len() > budget;
+    if !driver.reads() && !is_long && result.len() <= history.blob_threshold() && !has_images() {
+        return Caught::default();
+    }
+    let Ok(body) = serde_json::from_slice::<Map<String, Value>>(result) else { return Caught::default() };
+    let mut caught =
+        Caught { is_error: body.get("isError") == Some(&Value::Bool(true)), ..Caught::default() };
+    if let Some(reading) = text_of(&body).and_then(|text| driver.read(text)) {
+        caught.is_read = true;
+        let mentions = reading.snapshot.is_some() || reading.console.is_some();
+        caught.capture = match folder.filter(|_| mentions && history.is_on()) {
+            Some(folder) => {
+                let (folder, read_log) = (folder.to_owned(), driver.read_log());
+                let fetched = tokio::task::spawn_blocking(move || reading.fetch(&folder, read_log)).await;
+                fetched.unwrap_or_default()
+            }
+            None => Capture { reading, ..Capture::default() },
+        };
+    }
+    if history.is_on() {
+        keep(history, &body, folder, &mut caught).await;
+        if result.len() > history.blob_threshold() {
+            caught.result = history.keep(result.clone(), RESULT_FILE).await;
+        }
+    }
+    caught.body = Some(body);
+    caught
+}
+
+/// The text that a result begins with.
+pub(crate) fn text_of(body: &Map<String, Value>) -> Option<&str> {
+    let blocks = body.get("content")?.as_array()?;
+    blocks.iter().find(|block| block["type"] == "text")?["text"].as_str()
+}
+
+/// Keeps the images of a result and the files that it mentions, where they are of a kind that people look at.
+async fn keep(history: &History, body: &Map<String, Value>, folder: Option<&Path>, caught: &mut Caught) {
+    let blocks = body.get("content").and_then(Value::as_array);
+    for block in blocks.into_iter().flatten().filter(|block| block["type"] == "image") {
+        let (Some(data), Some(mime_type)) = (block["data"].as_str(), block["mimeType"].as_str()) else {
+            continue;
+        };
+        let Ok(bytes) = STANDARD.decode(data) else { continue };
+        if let Some(blob) = history.keep(bytes.into(), mime_type).await {
+            let name = format!("image.{}", mime_type.rsplit('/').next().unwrap_or("bin"));
+            caught.blobs.push(Kept { blob, name, words: String::new() });
+        }
+    }
+    let Some(folder) = folder else { return };
+    let mentions = caught.capture.reading.files.clone();
+    for Mention { words, path } in mentions {
+        let Some((mime_type, path)) = kept_kind(&path).zip(mentioned_file(folder, &path)) else { continue };
+        let Ok(bytes) = tokio::fs::read(&path).await else { continue };
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if let Some(blob) = history.keep(bytes.into(), mime_type).await {
+            // A screenshot comes as an image and as a file: it is one thing.
+            caught.blobs.retain(|kept| !(kept.words.is_empty() && kept.blob.digest == blob.digest));
+            caught.blobs.push(Kept { blob, name, words });
+        }
+    }
+}
+
+/// What a file is called over the wire, where it is of a kind that is kept.
+fn kept_kind(path: &Path) -> Option<&'static str> {
+    let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+    match extension.as_str() {
+        "png" => Some("image/png"),
+        "jpg" | "jpeg" => Some("image/jpeg"),
+        "webp" => Some("image/webp"),
+        "pdf" => Some("application/pdf"),
+        _ => None,
+    }
+}

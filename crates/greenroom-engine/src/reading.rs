@@ -1,0 +1,739 @@
+//! Reading what is on record, in small pieces. Takes no lease and touches no browser.
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use greenroom_core::console::Level;
+use greenroom_core::ids::{Digest, RefId};
+use greenroom_core::snapshot::{Queryable, Snapshot};
+use greenroom_core::text;
+use greenroom_store::{Call, CallStatus, Cursor, Filter, Found, Reader, Store, StoreError};
+use moka::sync::Cache;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::call::CallFailure;
+use crate::capture::text_of;
+use crate::history::{History, RESULT_FILE};
+use crate::reply::{About, how_to_read_on};
+use crate::sessions::Caller;
+use crate::status::timestamp;
+
+/// How long the parsed form of a page is kept after it was last read, and how much of that in all.
+const KEPT_FOR: Duration = Duration::from_secs(300);
+const KEPT_BYTES: u64 = 64 * 1024 * 1024;
+
+/// How many calls are listed where nobody says.
+const LISTED: usize = 50;
+const MOST_LISTED: usize = 1000;
+
+/// Larger blobs do not go into a message.
+const LARGEST_IN_MESSAGE: u64 = 16 * 1024 * 1024;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ContentArguments {
+    #[serde(default)]
+    pub ref_id: Option<String>,
+    #[serde(default, rename = "sessionId")]
+    pub session: Option<String>,
+    #[serde(default)]
+    pub part: Option<Part>,
+    #[serde(default)]
+    pub search_for: Option<String>,
+    #[serde(default)]
+    pub before_lines: Option<i64>,
+    #[serde(default)]
+    pub after_lines: Option<i64>,
+    #[serde(default)]
+    pub reset_cursor: Option<bool>,
+    #[serde(default)]
+    pub since: Option<String>,
+    #[serde(default)]
+    pub offset: Option<i64>,
+    #[serde(default)]
+    pub limit: Option<i64>,
+    #[serde(default)]
+    pub query: Option<String>,
+    #[serde(default)]
+    pub flatten: Option<bool>,
+    #[serde(default)]
+    pub format: Option<Format>,
+}
+
+/// Which content of a call.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Part {
+    Snapshot,
+    Result,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    #[default]
+    Yaml,
+    Json,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConsoleArguments {
+    pub ref_id: String,
+    #[serde(default)]
+    pub level: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListArguments {
+    #[serde(default, rename = "sessionId")]
+    pub session: Option<String>,
+    #[serde(default)]
+    pub tool: Option<String>,
+    #[serde(default)]
+    pub status: Option<String>,
+    #[serde(default)]
+    pub since: Option<String>,
+    #[serde(default)]
+    pub until: Option<String>,
+    #[serde(default)]
+    pub before: Option<String>,
+    #[serde(default)]
+    pub limit: Option<i64>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BlobArguments {
+    pub uri: String,
+}
+
+/// Why something cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadFailure {
+    #[error("Calls are not written down here (HISTORY), so there is nothing to read.")]
+    Off,
+    #[error("`{0}` is no ref id. A ref id looks like 123e4567-e89b-42d3-a456-426614174000; `list_calls` names yours.")]
+    NoRefId(String),
+    #[error("There is no call `{0}`. `list_calls` names those on record.")]
+    Unknown(RefId),
+    #[error("The call `{0}` has expired: history is kept for a limited time (RETENTION_DAYS, MAX_DATABASE_MB).")]
+    Expired(RefId),
+    #[error("There is no answered call of session `{0}` on record.")]
+    NoSuchSession(String),
+    #[error("The call `{0}` has no answer yet.")]
+    Pending(RefId),
+    #[error("The call `{0}` has no page snapshot. Read what it answered with part=\"result\".")]
+    NoSnapshot(RefId),
+    #[error("The snapshot of this call cannot be read as a tree ({0}), so it can neither be queried nor written as JSON. Read it as text.")]
+    NoTree(String),
+    #[error("{0}")]
+    Wrong(String),
+    #[error(transparent)]
+    PastTheEnd(#[from] text::PastTheEnd),
+    #[error("The query is not right: {0}")]
+    Query(String),
+    #[error("There is no such blob, or it has expired (BLOB_TTL_HOURS, BLOB_MAX_MB).")]
+    NoBlob,
+    #[error("The blob has {size} bytes, and at most {LARGEST_IN_MESSAGE} go into a message. Fetch it over HTTP: /api/blobs/{digest}.")]
+    BlobTooLarge { size: u64, digest: Digest },
+    #[error("The history cannot be read now: {0}")]
+    Store(String),
+}
+
+impl From<StoreError> for ReadFailure {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error.to_string())
+    }
+}
+
+/// What was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Content {
+    pub ref_id: RefId,
+    pub text: String,
+    /// Lines, or items of a query's list, in all.
+    pub total: usize,
+    /// Where the next page begins, if there is one.
+    pub next_offset: Option<usize>,
+}
+
+/// A blob that was asked for.
+#[derive(Clone, Debug)]
+pub struct Blob {
+    pub digest: Digest,
+    pub mime_type: String,
+    pub size: u64,
+    pub path: std::path::PathBuf,
+}
+
+/// Pages that were read a moment ago, in the form that reading needs.
+pub(crate) struct Shelf(Cache<Digest, Arc<Volume>>);
+
+struct Volume {
+    text: Arc<str>,
+    tree: OnceLock<Result<(Snapshot, Queryable), String>>,
+}
+
+impl Volume {
+    fn new(text: Arc<str>) -> Self {
+        Self { text, tree: OnceLock::new() }
+    }
+
+    fn tree(&self) -> Result<&(Snapshot, Queryable), ReadFailure> {
+        let tree = self.tree.get_or_init(|| {
+            let snapshot = Snapshot::parse(&self.text).map_err(|error| error.to_string())?;
+            let queryable = Queryable::new(&snapshot);
+            Ok((snapshot, queryable))
+        });
+        tree.as_ref().map_err(|error| ReadFailure::NoTree(error.clone()))
+    }
+}
+
+impl Shelf {
+    pub(crate) fn new() -> Self {
+        let weight = |_: &Digest, volume: &Arc<Volume>| u32::try_from(volume.text.len() * 4).unwrap_or(u32::MAX);
+        Self(Cache::builder().max_capacity(KEPT_BYTES).weigher(weight).time_to_idle(KEPT_FOR).build())
+    }
+}
+
+/// Whoever reads, and where.
+pub(crate) struct Desk {
+    pub(crate) history: Arc<History>,
+    pub(crate) shelf: Arc<Shelf>,
+    /// `None`: everything may be read.
+    pub(crate) owner: Option<String>,
+    /// Bytes of text at once; 0 for any number.
+    pub(crate) budget: usize,
+}
+
+pub(crate) fn owner(caller: &Caller) -> String {
+    caller.to_string()
+}
+
+impl Desk {
+    fn store(&self) -> Result<&Store, ReadFailure> {
+        self.history.store().ok_or(ReadFailure::Off)
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, ReadFailure> {
+        Ok(self.store()?.read(look).await?)
+    }
+
+    pub(crate) async fn call(&self, ref_id: RefId) -> Result<Call, ReadFailure> {
+        let owner = self.owner.clone();
+        match self.read(move |reader| reader.call(owner.as_deref(), ref_id)).await? {
+            Found::Here(call) => Ok(call),
+            Found::Expired => Err(ReadFailure::Expired(ref_id)),
+            Found::Unknown => Err(ReadFailure::Unknown(ref_id)),
+        }
+    }
+
+    /// The call that the arguments name.
+    async fn named(&self, ref_id: Option<&str>, session: Option<&str>) -> Result<Call, ReadFailure> {
+        match (ref_id.filter(|id| !id.is_empty()), session.filter(|name| !name.is_empty())) {
+            (Some(id), None) => self.call(parse_ref(id)?).await,
+            (None, Some(name)) => {
+                let (owner, session) = (self.owner.clone(), name.to_owned());
+                let latest = self.read(move |reader| reader.latest(owner.as_deref(), &session)).await?;
+                latest.ok_or_else(|| ReadFailure::NoSuchSession(name.to_owned()))
+            }
+            (Some(_), Some(_)) => {
+                Err(ReadFailure::Wrong("Give either `ref_id` or `sessionId`, not both.".to_owned()))
+            }
+            (None, None) => Err(ReadFailure::Wrong(
+                "Give `ref_id`, or `sessionId` for what that session has shown last.".to_owned(),
+            )),
+        }
+    }
+
+    /// The exact bytes of a result, wherever they are.
+    pub(crate) async fn result(&self, call: &Call) -> Result<Option<Bytes>, ReadFailure> {
+        let ref_id = call.ref_id;
+        if let Some(bytes) = self.read(move |reader| reader.result(ref_id)).await? {
+            return Ok(Some(bytes));
+        }
+        let Some(file) = call.blobs.iter().find(|blob| blob.mime_type == RESULT_FILE) else { return Ok(None) };
+        let (owner, digest) = (Some(call.owner.clone()), file.digest);
+        match self.read(move |reader| reader.blob(owner.as_deref(), digest)).await? {
+            Found::Here((_, path)) => match tokio::fs::read(path).await {
+                Ok(bytes) => Ok(Some(bytes.into())),
+                Err(_) => Err(ReadFailure::NoBlob),
+            },
+            Found::Expired | Found::Unknown => Err(ReadFailure::NoBlob),
+        }
+    }
+
+    /// The text that is read: the page's snapshot, or what the call answered.
+    async fn volume(&self, call: &Call, part: Option<Part>) -> Result<Arc<Volume>, ReadFailure> {
+        let ref_id = call.ref_id;
+        if call.status == CallStatus::Pending {
+            return Err(ReadFailure::Pending(ref_id));
+        }
+        match (part, call.snapshot) {
+            (Some(Part::Snapshot) | None, Some(digest)) => {
+                if let Some(volume) = self.shelf.0.get(&digest) {
+                    return Ok(volume);
+                }
+                let text = self.read(move |reader| reader.snapshot(ref_id)).await?;
+                let text = text.ok_or(ReadFailure::NoSnapshot(ref_id))?;
+                let volume = Arc::new(Volume::new(text.into()));
+                self.shelf.0.insert(digest, Arc::clone(&volume));
+                Ok(volume)
+            }
+            (Some(Part::Snapshot), None) => Err(ReadFailure::NoSnapshot(ref_id)),
+            (Some(Part::Result) | None, _) => {
+                let result = self.result(call).await?;
+                let text = match result {
+                    Some(bytes) => {
+                        let body = serde_json::from_slice::<Map<String, Value>>(&bytes).ok();
+                        let text = body.as_ref().map(all_text).filter(|text| !text.is_empty());
+                        text.unwrap_or_else(|| String::from_utf8_lossy(&bytes).into_owned())
+                    }
+                    None => call.error.clone().unwrap_or_default(),
+                };
+                Ok(Arc::new(Volume::new(text.into())))
+            }
+        }
+    }
+
+    pub(crate) async fn content(&self, arguments: ContentArguments) -> Result<Content, ReadFailure> {
+        let arguments = Wanted::check(arguments)?;
+        let call = self.named(arguments.ref_id.as_deref(), arguments.session.as_deref()).await?;
+        let ref_id = call.ref_id;
+        let volume = self.volume(&call, arguments.part).await?;
+        let about = About { ref_id, session: None, tool: &call.tool, at: call.at };
+        let whole = &*volume.text;
+        let budget = self.budget;
+        match arguments.how {
+            How::Plain { reset } if arguments.ref_id.is_some() && arguments.format == Format::Yaml => {
+                self.unread(&about, &volume, reset).await
+            }
+            How::Plain { .. } | How::Page { .. } if arguments.format == Format::Json => {
+                let (snapshot, _) = volume.tree()?;
+                let tree = snapshot.to_json();
+                Ok(listed(&about, tree, arguments.offset, arguments.limit, Format::Json, budget)?)
+            }
+            How::Plain { .. } | How::Page => {
+                let (offset, limit) = (arguments.offset.unwrap_or(0), arguments.limit);
+                let page = text::page(whole, offset, limit)?;
+                Ok(paged(&about, page, whole, offset, arguments.part, budget))
+            }
+            How::Search { needle, before, after } => {
+                let found = text::search(whole, &needle, before, after);
+                let lines = found.text.lines().count();
+                let offset = arguments.offset.unwrap_or(0);
+                if found.count == 0 {
+                    return Ok(Content { ref_id, text: String::new(), total: 0, next_offset: None });
+                }
+                let page = text::page(&found.text, offset, arguments.limit)?;
+                let end = text::cut(page, budget);
+                let shown = text::line_count(&page[..end]);
+                let next = (offset + shown < lines && shown > 0).then_some(offset + shown);
+                let mut text = page[..end].to_owned();
+                if let Some(next) = next {
+                    text = format!(
+                        "{}\n[cut: {} matching lines in all. The rest: the same call with offset={next}.]",
+                        text.trim_end_matches('\n'),
+                        found.count
+                    );
+                }
+                Ok(Content { ref_id, text, total: lines, next_offset: next })
+            }
+            How::Since(other) => {
+                let other = self.call(other).await?;
+                let old = self.volume(&other, arguments.part).await?;
+                let changes = text::changes(&old.text, whole);
+                let offset = arguments.offset.unwrap_or(0);
+                if changes.is_empty() {
+                    return Ok(Content { ref_id, text: changes, total: 0, next_offset: None });
+                }
+                let page = text::page(&changes, offset, arguments.limit)?;
+                let end = text::cut(page, budget);
+                let (lines, shown) = (text::line_count(&changes), text::line_count(&page[..end]));
+                let next = (offset + shown < lines && shown > 0).then_some(offset + shown);
+                let mut text = page[..end].to_owned();
+                if let Some(next) = next.filter(|_| end < page.len()) {
+                    text = format!(
+                        "{}\n[cut: {lines} lines of changes in all. The rest: the same call with offset={next}.]",
+                        text.trim_end_matches('\n')
+                    );
+                }
+                Ok(Content { ref_id, text, total: lines, next_offset: next })
+            }
+            How::Query { expression, flatten } => {
+                let (_, queryable) = volume.tree()?;
+                let found = queryable.query(&expression, flatten);
+                let found = found.map_err(|error| ReadFailure::Query(error.to_string()))?;
+                let format = if arguments.is_format_given { arguments.format } else { Format::Json };
+                Ok(listed(&about, found, arguments.offset, arguments.limit, format, budget)?)
+            }
+        }
+    }
+
+    /// What has not been read of it yet. The cursor is on disk before the text is returned.
+    async fn unread(&self, about: &About<'_>, volume: &Volume, reset: bool) -> Result<Content, ReadFailure> {
+        let (ref_id, whole) = (about.ref_id, &*volume.text);
+        let hash = Digest::of(whole.as_bytes());
+        let cursor = self.read(move |reader| reader.cursor(ref_id)).await?;
+        let position = match cursor.filter(|cursor| !reset && cursor.hash == hash) {
+            Some(cursor) => usize::try_from(cursor.position).unwrap_or(usize::MAX).min(whole.len()),
+            None => 0,
+        };
+        let rest = whole.get(position..).unwrap_or(whole);
+        let end = text::cut(rest, self.budget);
+        let read = position + end;
+        let cursor = Cursor {
+            position: u64::try_from(read).unwrap_or(u64::MAX),
+            hash,
+            read: SystemTime::now(),
+        };
+        self.store()?.set_cursor(ref_id, cursor).await?;
+        let total = text::line_count(whole);
+        if read == whole.len() {
+            return Ok(Content { ref_id, text: rest.to_owned(), total, next_offset: None });
+        }
+        let next = text::line_count(&whole[..read]);
+        let text = format!(
+            "{}\n[cut: {read} of {} bytes have been read. The rest: the same call again, or offset={next}, or search_for=\"…\".]",
+            rest[..end].trim_end_matches('\n'),
+            whole.len(),
+        );
+        Ok(Content { ref_id, text, total, next_offset: Some(next) })
+    }
+
+    pub(crate) async fn console(&self, arguments: &ConsoleArguments) -> Result<(RefId, String), ReadFailure> {
+        let ref_id = parse_ref(&arguments.ref_id)?;
+        let level = match arguments.level.as_deref() {
+            None | Some("") => None,
+            Some(name) => Some(Level::named(name).ok_or_else(|| {
+                ReadFailure::Wrong(format!(
+                    "`{name}` is no level. The levels are debug, info, warn and error; leave it out for all."
+                ))
+            })?),
+        };
+        self.call(ref_id).await?;
+        let entries = self.read(move |reader| reader.console(ref_id)).await?;
+        let wanted = entries.iter().filter(|entry| level.is_none_or(|level| entry.level == level));
+        let lines: Vec<_> = wanted.map(ToString::to_string).collect();
+        Ok((ref_id, lines.join("\n")))
+    }
+
+    pub(crate) async fn list(&self, arguments: ListArguments) -> Result<Vec<Call>, ReadFailure> {
+        let given = |text: Option<String>| text.filter(|text| !text.is_empty());
+        let status = match given(arguments.status).as_deref() {
+            None => None,
+            Some("success") => Some(CallStatus::Success),
+            Some("error") => Some(CallStatus::Error),
+            Some("pending") => Some(CallStatus::Pending),
+            Some(other) => {
+                let message = format!("`{other}` is no status. There are success, error and pending.");
+                return Err(ReadFailure::Wrong(message));
+            }
+        };
+        let limit = number("limit", arguments.limit, 1)?.unwrap_or(LISTED).min(MOST_LISTED);
+        let filter = Filter {
+            owner: self.owner.clone(),
+            session: given(arguments.session),
+            tool: given(arguments.tool),
+            status,
+            since: given(arguments.since).map(|text| moment("since", &text)).transpose()?,
+            until: given(arguments.until).map(|text| moment("until", &text)).transpose()?,
+            before: given(arguments.before).map(|id| parse_ref(&id)).transpose()?,
+            after: None,
+            limit,
+        };
+        self.read(move |reader| reader.calls(&filter)).await
+    }
+
+    pub(crate) async fn blob(&self, uri: &str) -> Result<Blob, ReadFailure> {
+        let digest = Digest::from_uri(uri).map_err(|error| ReadFailure::Wrong(format!("`{uri}`: {error}.")))?;
+        let owner = self.owner.clone();
+        match self.read(move |reader| reader.blob(owner.as_deref(), digest)).await? {
+            Found::Here((blob, path)) => {
+                Ok(Blob { digest, mime_type: blob.mime_type, size: blob.size, path })
+            }
+            Found::Expired | Found::Unknown => Err(ReadFailure::NoBlob),
+        }
+    }
+
+    /// A blob with its content, where that is not too much for a message.
+    pub(crate) async fn blob_content(&self, uri: &str) -> Result<(Blob, Vec<u8>), ReadFailure> {
+        let blob = self.blob(uri).await?;
+        if blob.size > LARGEST_IN_MESSAGE {
+            return Err(ReadFailure::BlobTooLarge { size: blob.size, digest: blob.digest });
+        }
+        let bytes = tokio::fs::read(&blob.path).await.map_err(|_| ReadFailure::NoBlob)?;
+        Ok((blob, bytes))
+    }
+}
+
+/// The arguments of `get_content`, looked at together.
+struct Wanted {
+    ref_id: Option<String>,
+    session: Option<String>,
+    part: Option<Part>,
+    how: How,
+    offset: Option<usize>,
+    limit: Option<usize>,
+    format: Format,
+    is_format_given: bool,
+}
+
+enum How {
+    Plain { reset: bool },
+    Page,
+    Search { needle: String, before: usize, after: usize },
+    Since(RefId),
+    Query { expression: String, flatten: bool },
+}
+
+impl Wanted {
+    fn check(arguments: ContentArguments) -> Result<Self, ReadFailure> {
+        let given = |text: Option<String>| text.filter(|text| !text.is_empty());
+        let (needle, since, query) =
+            (given(arguments.search_for), given(arguments.since), given(arguments.query));
+        let wrong = |message: &str| Err(ReadFailure::Wrong(message.to_owned()));
+        if [needle.is_some(), since.is_some(), query.is_some()].into_iter().filter(|is| *is).count() > 1 {
+            return wrong("`search_for`, `since` and `query` are three ways to read: give one of them.");
+        }
+        let before = number("before_lines", arguments.before_lines, 0)?;
+        let after = number("after_lines", arguments.after_lines, 0)?;
+        if needle.is_none() && (before.is_some_and(|lines| lines > 0) || after.is_some_and(|lines| lines > 0)) {
+            return wrong("`before_lines` and `after_lines` go with `search_for`.");
+        }
+        if query.is_none() && arguments.flatten == Some(true) {
+            return wrong("`flatten` goes with `query`.");
+        }
+        if (needle.is_some() || since.is_some()) && arguments.format == Some(Format::Json) {
+            return wrong("`format` json is for the whole tree or a `query`; searches and changes are lines of text.");
+        }
+        let offset = number("offset", arguments.offset, 0)?;
+        let limit = number("limit", arguments.limit, 1)?;
+        let how = match (needle, since, query) {
+            (Some(needle), ..) => {
+                How::Search { needle, before: before.unwrap_or(0), after: after.unwrap_or(0) }
+            }
+            (_, Some(since), _) => How::Since(parse_ref(&since)?),
+            (_, _, Some(expression)) => {
+                How::Query { expression, flatten: arguments.flatten.unwrap_or(false) }
+            }
+            _ if offset.is_some() || limit.is_some() => How::Page,
+            _ => How::Plain { reset: arguments.reset_cursor.unwrap_or(false) },
+        };
+        Ok(Self {
+            ref_id: given(arguments.ref_id),
+            session: given(arguments.session),
+            part: arguments.part,
+            how,
+            offset,
+            limit,
+            is_format_given: arguments.format.is_some(),
+            format: arguments.format.unwrap_or_default(),
+        })
+    }
+}
+
+fn number(name: &str, given: Option<i64>, least: i64) -> Result<Option<usize>, ReadFailure> {
+    match given {
+        None => Ok(None),
+        Some(number) if number < least => {
+            Err(ReadFailure::Wrong(format!("`{name}` has to be {least} or more, and it is {number}.")))
+        }
+        Some(number) => Ok(Some(usize::try_from(number).unwrap_or(usize::MAX))),
+    }
+}
+
+pub(crate) fn parse_ref(text: &str) -> Result<RefId, ReadFailure> {
+    text.trim().parse().map_err(|_| ReadFailure::NoRefId(text.to_owned()))
+}
+
+fn moment(name: &str, text: &str) -> Result<SystemTime, ReadFailure> {
+    let parsed = text.parse::<jiff::Timestamp>().ok();
+    parsed.map(SystemTime::from).ok_or_else(|| {
+        ReadFailure::Wrong(format!("`{name}` is a moment such as 2026-11-15T08:30:00Z, and `{text}` is none."))
+    })
+}
+
+/// All texts of a result.
+fn all_text(body: &Map<String, Value>) -> String {
+    let blocks = body.get("content").and_then(Value::as_array);
+    let texts: Vec<_> = blocks
+        .into_iter()
+        .flatten()
+        .filter(|block| block["type"] == "text")
+        .filter_map(|block| block["text"].as_str())
+        .collect();
+    match texts.as_slice() {
+        [] => text_of(body).unwrap_or_default().to_owned(),
+        texts => texts.join("\n"),
+    }
+}
+
+fn paged(
+    about: &About<'_>,
+    page: &str,
+    whole: &str,
+    offset: usize,
+    part: Option<Part>,
+    budget: usize,
+) -> Content {
+    let end = text::cut(page, budget);
+    let total = text::line_count(whole);
+    let shown = offset + text::line_count(&page[..end]);
+    let next = (shown < total).then_some(shown);
+    let mut text = page[..end].to_owned();
+    if end < page.len() {
+        let part = part.filter(|part| *part == Part::Result).map(|_| "result");
+        let start = page.as_ptr() as usize - whole.as_ptr() as usize;
+        let how = how_to_read_on(about, &whole[..start + end], whole, part);
+        text = format!("{}\n{how}", text.trim_end_matches('\n'));
+    }
+    Content { ref_id: about.ref_id, text, total, next_offset: next }
+}
+
+/// A value, or a page of it where it is a list.
+fn listed(
+    about: &About<'_>,
+    value: Value,
+    offset: Option<usize>,
+    limit: Option<usize>,
+    format: Format,
+    budget: usize,
+) -> Result<Content, ReadFailure> {
+    let ref_id = about.ref_id;
+    let write = |value: &Value| match format {
+        Format::Json => serde_json::to_string_pretty(value).expect("JSON can be written"),
+        Format::Yaml => yaml(value),
+    };
+    let Value::Array(items) = value else {
+        if offset.is_some_and(|offset| offset > 0) {
+            return Err(ReadFailure::Wrong("`offset` is for lists, and the query gives a single value.".to_owned()));
+        }
+        return Ok(Content { ref_id, text: write(&value), total: 1, next_offset: None });
+    };
+    let (total, offset) = (items.len(), offset.unwrap_or(0));
+    if offset > 0 && offset >= total {
+        return Err(ReadFailure::Wrong(format!("`offset` {offset} is past the end: the list has {total} items.")));
+    }
+    let wanted: Vec<_> = items.into_iter().skip(offset).take(limit.unwrap_or(usize::MAX)).collect();
+    let (wanted, text) = within(wanted, budget, &write);
+    let next = offset + wanted;
+    let next_offset = (next < total).then_some(next);
+    Ok(Content { ref_id, text, total, next_offset })
+}
+
+/// As many items as fit.
+fn within(mut items: Vec<Value>, budget: usize, write: &impl Fn(&Value) -> String) -> (usize, String) {
+    let all = items.len();
+    if budget > 0 {
+        let mut size = 0;
+        let fits = items.iter().take_while(|item| {
+            size += write(item).len() + 4;
+            size <= budget
+        });
+        let fits = fits.count().max(1);
+        items.truncate(fits);
+    }
+    let count = items.len();
+    let mut text = write(&Value::Array(items));
+    if count < all {
+        text.push_str(&format!("\n[cut: {count} of {all} items. The rest: the same call with a larger offset.]"));
+    }
+    (count, text)
+}
+
+/// A value as YAML, in the plainest way: blocks, and scalars as JSON writes them.
+fn yaml(value: &Value) -> String {
+    fn write(value: &Value, indent: usize, out: &mut String) {
+        let pad = "  ".repeat(indent);
+        match value {
+            Value::Array(items) if !items.is_empty() => {
+                for item in items {
+                    out.push_str(&format!("{pad}-"));
+                    inside(item, indent, out);
+                }
+            }
+            Value::Object(fields) if !fields.is_empty() => {
+                for (name, value) in fields {
+                    out.push_str(&format!("{pad}{}:", Value::from(name.as_str())));
+                    inside(value, indent, out);
+                }
+            }
+            scalar => out.push_str(&format!("{pad}{scalar}\n")),
+        }
+    }
+    fn inside(value: &Value, indent: usize, out: &mut String) {
+        let is_block = value.as_array().is_some_and(|items| !items.is_empty())
+            || value.as_object().is_some_and(|fields| !fields.is_empty());
+        if is_block {
+            out.push('\n');
+            write(value, indent + 1, out);
+        } else {
+            out.push_str(&format!(" {value}\n"));
+        }
+    }
+    let mut out = String::new();
+    write(value, 0, &mut out);
+    out.truncate(out.trim_end().len());
+    out
+}
+
+/// A call as lists show it.
+pub fn describe(call: &Call) -> Value {
+    let millis = |duration: Option<Duration>| duration.map(|duration| duration.as_secs_f64() * 1000.0);
+    let params = serde_json::from_str::<Value>(&call.params).unwrap_or(Value::Null);
+    let mut shown = json!({
+        "ref_id": call.ref_id,
+        "session_id": call.session_name,
+        "tool": call.tool,
+        "params": params,
+        "status": status_word(call.status),
+        "timestamp": timestamp(call.at),
+        "duration_ms": millis(call.took).map(|ms| (ms * 10.0).round() / 10.0),
+        "pool": call.pool,
+        "instance": call.instance,
+        "url": call.url,
+        "title": call.title,
+        "metadata": {
+            "tool": call.tool,
+            "has_snapshot": call.snapshot.is_some(),
+            "has_console_logs": call.console_count > 0,
+            "console_error_count": call.console_errors,
+        },
+    });
+    if let Some(error) = &call.error {
+        shown["error"] = error.as_str().into();
+    }
+    if let Some(parent) = call.parent {
+        shown["parent"] = json!(parent);
+    }
+    let blobs = call.blobs.iter().filter(|blob| blob.mime_type != RESULT_FILE);
+    let blobs: Vec<_> = blobs
+        .map(|blob| json!({ "uri": blob.digest.uri(), "mime_type": blob.mime_type, "size": blob.size }))
+        .collect();
+    if !blobs.is_empty() {
+        shown["blobs"] = blobs.into();
+    }
+    shown
+}
+
+pub fn status_word(status: CallStatus) -> &'static str {
+    match status {
+        CallStatus::Pending => "pending",
+        CallStatus::Success => "success",
+        CallStatus::Error => "error",
+    }
+}
+
+impl From<ReadFailure> for CallFailure {
+    fn from(failure: ReadFailure) -> Self {
+        Self::Read(failure)
+    }
+}
