@@ -206,6 +206,28 @@ pub struct Stats {
     pub newest: Option<SystemTime>,
 }
 
+/// One life of a session, as it is on record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionRow {
+    pub id: String,
+    pub owner: String,
+    pub name: String,
+    /// The life of the process that it belongs to.
+    pub run: String,
+    pub state: SessionState,
+    pub created: SystemTime,
+    pub last_activity: SystemTime,
+    pub metadata: String,
+}
+
+/// What was removed because it was too old or too much.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cleaned {
+    pub calls: u64,
+    pub contents: u64,
+    pub blobs: u64,
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("the history in {} cannot be opened: {source}", path.display())]
