@@ -7,7 +7,9 @@ mod id_scanner;
 pub mod ids;
 pub mod lease;
 pub mod percent;
+pub mod snapshot;
 pub mod supervision;
 pub mod target;
+pub mod text;
 
 pub use id_scanner::IdScanner;
