@@ -39,6 +39,9 @@ const PROGRESS_QUEUE: usize = 32;
 /// How long a client of the newer era may keep the list of tools without asking again.
 const TOOLS_TTL_MS: u64 = 60_000;
 
+/// How long a client of the newer era may keep a blob.
+const BLOB_TTL_MS: u64 = 3_600_000;
+
 /// The resource that says how the pools are.
 const STATUS_URI: &str = "greenroom://status";
 
@@ -204,6 +207,7 @@ impl ServerHandler for McpServer {
             tool: request.name.into_owned(),
             arguments: request.arguments.unwrap_or_default(),
             place: Arrival::of(&context.extensions),
+            ref_id: None,
             progress: token.as_ref().map(|_| progress),
         });
         let outcome = loop {
@@ -211,7 +215,7 @@ impl ServerHandler for McpServer {
                 biased;
                 () = context.ct.cancelled() => {
                     call.cancel();
-                    break Outcome { result: Err(CallFailure::Cancelled), served: None };
+                    break Outcome { result: Err(CallFailure::Cancelled), served: None, ref_id: None };
                 }
                 Some(report) = reports.recv() => {
                     if let Some(token) = &token {
@@ -225,6 +229,10 @@ impl ServerHandler for McpServer {
             Ok(bytes) => content::read_result(&bytes),
             Err(failure) => refuse(failure)?,
         };
+        if let Some(ref_id) = outcome.ref_id {
+            let meta = result.meta.get_or_insert_with(|| MetaObject(serde_json::Map::new()));
+            meta.0.insert("greenroom/refId".to_owned(), ref_id.to_string().into());
+        }
         if let Some(served) = outcome.served {
             note_where(&mut result, served);
         }
@@ -268,6 +276,19 @@ impl ServerHandler for McpServer {
             let contents = files::contents(&request.uri, &file, bytes);
             let result =
                 ReadResourceResult::new(vec![contents]).with_ttl_ms(0).with_cache_scope(CacheScope::Private);
+            return Ok(result.into());
+        }
+        if request.uri.starts_with("blob:") {
+            let desk = self.engine.desk(&self.origin(&context.extensions).caller);
+            let (blob, bytes) = desk
+                .blob_content(&request.uri)
+                .await
+                .map_err(|failure| ErrorData::resource_not_found(failure.to_string(), None))?;
+            let contents = files::blob(&request.uri, &blob, bytes);
+            // What is named by its digest stays as it is.
+            let result = ReadResourceResult::new(vec![contents])
+                .with_ttl_ms(BLOB_TTL_MS)
+                .with_cache_scope(CacheScope::Private);
             return Ok(result.into());
         }
         if request.uri != STATUS_URI {

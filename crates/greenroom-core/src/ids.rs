@@ -17,6 +17,18 @@ impl TypedUuidKind for CallKind {
 
 pub type RefId = TypedUuid<CallKind>;
 
+/// One life of a session, or a session that nobody has named otherwise.
+pub enum SessionKind {}
+
+impl TypedUuidKind for SessionKind {
+    fn tag() -> TypedUuidTag {
+        const TAG: TypedUuidTag = TypedUuidTag::new("session");
+        TAG
+    }
+}
+
+pub type SessionId = TypedUuid<SessionKind>;
+
 /// Bytes by their SHA-256.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest([u8; 32]);

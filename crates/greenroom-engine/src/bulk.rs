@@ -1,10 +1,13 @@
 //! `browser_execute_bulk`: a script of calls on one browser.
 
 use bytes::Bytes;
+use greenroom_core::ids::RefId;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use crate::call::CallFailure;
+use crate::capture::Caught;
+use crate::note::Note;
 use crate::own::{BulkArguments, OwnTool};
 use crate::running::{Held, Running, Spot, ask};
 use crate::tools::{Kind, ToolBooks};
@@ -13,10 +16,12 @@ use crate::tools::{Kind, ToolBooks};
 const MOST_COMMANDS: usize = 1000;
 
 /// Where a call runs, as calls outside of scripts say it.
-const ADDRESS: [&str; 6] = [
+const ADDRESS: [&str; 8] = [
     "sessionId",
     "browser_pool",
     "browser_instance",
+    "reply",
+    "greenroom_reply",
     "greenroom_sessionId",
     "greenroom_browser_pool",
     "greenroom_browser_instance",
@@ -66,22 +71,27 @@ struct Script {
 }
 
 impl Running {
-    pub(crate) async fn run_bulk(mut self, spot: Spot, bulk: BulkArguments) {
+    pub(crate) async fn run_bulk(mut self, mut note: Note, spot: Spot, bulk: BulkArguments) {
         let tools: Vec<_> = bulk.commands.iter().map(|command| command.tool.clone()).collect();
-        let held = match self.hold(spot, &tools).await {
+        let (held, known) = tokio::join!(self.hold(spot, &tools), note.begin());
+        if let Some(ref_id) = known {
+            drop(held);
+            return self.answer_as_before(&note, ref_id).await;
+        }
+        let held = match held {
             Ok(held) => held,
-            Err(failure) => return self.answer(Err(failure)),
+            Err(failure) => return self.answer(note, Err(failure), Caught::default()).await,
         };
         let script =
             Script { bulk, results: Vec::new(), errors: Vec::new(), media: Vec::new(), stopped_at: None };
-        self.perform(script, held).await;
+        self.perform(note, script, held).await;
     }
 
-    async fn perform(&mut self, mut script: Script, held: Held) {
+    async fn perform(&mut self, note: Note, mut script: Script, held: Held) {
         let total = script.bulk.commands.len();
         for index in 0..total {
             if self.engine.stopping.is_cancelled() {
-                script.take(index, Err(CallFailure::ShuttingDown));
+                script.take(index, Err(CallFailure::ShuttingDown), None);
                 script.stopped_at = Some(index);
                 break;
             }
@@ -91,26 +101,32 @@ impl Running {
             self.progress.report(Some(left), format!("{} of {total}: {tool}", index + 1));
             // Every step has the time that it would have by itself.
             let deadline = held.deadline(Instant::now());
+            let mut step = note.step(&tool, &arguments);
+            step.begin().await;
+            let is_part = held.asks_for_part(&tool, &arguments);
             let (result, rest) = ask(&held, &tool, arguments, None, deadline, &self.cancel).await;
-            held.saw(&result);
+            let caught = held.catch(&step, &result, is_part).await;
+            let result = step.finish(result, caught, self.served.as_ref()).await;
             if matches!(result, Err(CallFailure::Cancelled)) {
-                self.answer(Err(CallFailure::Cancelled));
+                self.answer(note, Err(CallFailure::Cancelled), Caught::default()).await;
                 return rest.settle(&held, deadline).await;
             }
             rest.settle(&held, deadline).await;
-            let went_wrong = script.take(index, result);
+            let went_wrong = script.take(index, result, step.ref_id());
             if went_wrong && script.bulk.stop_on_error {
                 break;
             }
         }
         drop(held);
-        self.answer(Ok(script.report(total)));
+        let report = script.report(total);
+        let is_error = report.is_error;
+        self.answer(note, Ok(report.bytes), Caught { is_error, ..Caught::default() }).await;
     }
 }
 
 impl Script {
     /// Notes what a step has brought. Says whether it went wrong.
-    fn take(&mut self, index: usize, result: Result<Bytes, CallFailure>) -> bool {
+    fn take(&mut self, index: usize, result: Result<Bytes, CallFailure>, ref_id: Option<RefId>) -> bool {
         let result = result.and_then(|bytes| {
             serde_json::from_slice::<Value>(&bytes).map_err(|error| CallFailure::BadArguments {
                 tool: "the upstream",
@@ -121,7 +137,10 @@ impl Script {
             || self.bulk.commands.get(index).is_some_and(|command| command.return_result);
         let (result, error) = match result {
             Err(failure) => (Value::Null, Some(failure.to_string())),
-            Ok(result) => {
+            Ok(mut result) => {
+                if let Some(ref_id) = ref_id.filter(|_| wanted) {
+                    result["_meta"]["greenroom/refId"] = json!(ref_id);
+                }
                 let error = (result["isError"] == Value::Bool(true)).then(|| text_of(&result));
                 (if wanted { self.without_media(result) } else { Value::Null }, error)
             }
@@ -146,7 +165,7 @@ impl Script {
         result
     }
 
-    fn report(self, total: usize) -> Bytes {
+    fn report(self, total: usize) -> Report {
         let report = json!({
             "success": self.errors.len() == total && self.errors.iter().all(Value::is_null),
             "executed_count": self.errors.len(),
@@ -159,8 +178,13 @@ impl Script {
         content.extend(self.media);
         let is_error = report["success"] != Value::Bool(true);
         let result = json!({ "content": content, "structuredContent": report, "isError": is_error });
-        serde_json::to_vec(&result).expect("JSON can be written").into()
+        Report { bytes: serde_json::to_vec(&result).expect("JSON can be written").into(), is_error }
     }
+}
+
+struct Report {
+    bytes: Bytes,
+    is_error: bool,
 }
 
 fn text_of(result: &Value) -> String {

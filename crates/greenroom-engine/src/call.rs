@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use greenroom_core::config::Reply;
+use greenroom_core::ids::RefId;
 use greenroom_core::target::{AddressError, SessionName, UnknownPool};
 use greenroom_upstream::LaunchError;
 use greenroom_upstream::instance::Unavailable;
@@ -12,6 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Place;
+use crate::reading::ReadFailure;
 use crate::sessions::Caller;
 
 pub struct CallRequest {
@@ -20,6 +23,8 @@ pub struct CallRequest {
     pub arguments: Map<String, Value>,
     /// The place in line, if it was taken when the call arrived.
     pub place: Option<Place>,
+    /// The id that the call is to have on record. One that is known already is not made again.
+    pub ref_id: Option<RefId>,
     /// Where progress goes, if the caller wants it.
     pub progress: Option<mpsc::Sender<Progress>>,
 }
@@ -27,10 +32,12 @@ pub struct CallRequest {
 /// What became of a call.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The result's bytes, exactly as the upstream sent them.
+    /// The result: the upstream's bytes as they are, or what is told of them.
     pub result: Result<Bytes, CallFailure>,
     /// Where it ran, if it came that far.
     pub served: Option<Served>,
+    /// The call's name on record; `None` where it is not.
+    pub ref_id: Option<RefId>,
 }
 
 #[derive(Clone, Debug)]
@@ -139,6 +146,13 @@ pub enum CallFailure {
     SharedServer { tool: String },
     #[error("A browser for the session could not be started: {}", greenroom_upstream::driver::chain(.0))]
     NoSeat(LaunchError),
+    #[error("`{name}` has to be one of: {}.", Reply::NAMES.join(", "))]
+    BadReply { name: String },
+    #[error(transparent)]
+    Read(ReadFailure),
+    /// A call that is on record already, which was no success.
+    #[error("{0}")]
+    Before(String),
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
     /// The upstream's own answer was an error, or there was none.
@@ -181,7 +195,7 @@ impl CallHandle {
     }
 
     pub async fn outcome(&mut self) -> Outcome {
-        let gone = |_| Outcome { result: Err(CallFailure::ShuttingDown), served: None };
+        let gone = |_| Outcome { result: Err(CallFailure::ShuttingDown), served: None, ref_id: None };
         (&mut self.answer).await.unwrap_or_else(gone)
     }
 }

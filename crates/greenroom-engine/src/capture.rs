@@ -71,8 +71,9 @@ pub(crate) async fn catch(
     budget: usize,
 ) -> Caught {
     let has_images = || memchr::memmem::find(result, b"\"image\"").is_some();
-    let is_long = budget > 0 && result.len() > budget;
-    if !driver.reads() && !is_long && result.len() <= history.blob_threshold() && !has_images() {
+    let may_be_error = || memchr::memmem::find(result, b"\"isError\"").is_some();
+    let is_long = budget > 0 && result.len() > budget || result.len() > history.blob_threshold();
+    if !driver.reads() && !is_long && !has_images() && !may_be_error() {
         return Caught::default();
     }
     let Ok(body) = serde_json::from_slice::<Map<String, Value>>(result) else { return Caught::default() };

@@ -1,18 +1,22 @@
 //! The engine's handle: takes calls and sends each on its way.
 
-use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-
 use futures::future::join_all;
-use greenroom_core::config::{Addressing, Driver as DriverConfig, Isolation, Mistakes, PoolConfig, Start};
+use greenroom_core::config::{
+    Addressing, Driver as DriverConfig, HistoryConfig, Isolation, Mistakes, PoolConfig, Reply, Start,
+};
+use greenroom_core::ids::{RefId, SessionId};
 use greenroom_core::percent::escape;
 use greenroom_core::target::{
     Address, Modes, Parameters, SessionMode, SessionName, Target, UnknownPool, resolve,
 };
+use greenroom_store::CallStatus;
 use greenroom_upstream::instance::{Failure, Unavailable};
 use serde_json::{Map, Value, json};
 use tokio::sync::{oneshot, watch};
@@ -22,14 +26,19 @@ use tokio_util::task::TaskTracker;
 
 use crate::bulk;
 use crate::call::{Bound, CallFailure, CallHandle, CallRequest, Origin, Outcome};
+use crate::capture::Caught;
 use crate::fleet::{self, Fleet, Wishes};
+use crate::history::{self, History};
+use crate::note::{Entry, Note};
 use crate::own::{
     BulkArguments, CreateArguments, NoArguments, OwnTool, PoolStatusArguments, SessionArguments,
 };
 use crate::pool::{DriverFactory, Pool, Scaled};
+use crate::reading::{self, Blob, BlobArguments, Content, Desk, Shelf};
+use crate::reply::Manner;
 use crate::running::{Reporter, Running, Spot};
 use crate::session_files::{SessionFile, SessionFolders};
-use crate::sessions::{Caller, SessionKey, SessionReport, Sessions};
+use crate::sessions::{Caller, Plan, SessionKey, SessionReport, Sessions};
 use crate::status::StatusReport;
 use crate::tools::{Additions, Kind, Lookup, ToolBooks, ToolList};
 
@@ -49,6 +58,8 @@ pub struct EngineConfig {
     pub data_dir: PathBuf,
     /// Names this life of the process.
     pub run_id: String,
+    /// `None`: nothing is written down.
+    pub history: Option<HistoryConfig>,
 }
 
 #[derive(Clone)]
@@ -60,6 +71,12 @@ pub(crate) struct Shared {
     folders: Arc<SessionFolders>,
     pub(crate) books: Arc<ToolBooks>,
     modes: Modes,
+    history: Arc<History>,
+    shelf: Arc<Shelf>,
+    /// Whether agents have tools to read the record with.
+    has_reading: bool,
+    /// Whether calls can say how they are to be answered.
+    has_reply: bool,
     drain: Duration,
     calls: TaskTracker,
     pub(crate) stopping: CancellationToken,
@@ -91,9 +108,23 @@ impl Engine {
         if matches!(modes.sessions, SessionMode::Optional | SessionMode::Always) {
             own.extend([OwnTool::SessionFiles, OwnTool::CreateSession]);
         }
+        let history = Arc::new(History::open(&config.data_dir, &config.run_id, config.history.as_ref()));
+        // Another server's tools are passed on as they are, and so are those of the strict mode.
+        let has_reading = history.is_on()
+            && (modes.pools || matches!(modes.sessions, SessionMode::Optional | SessionMode::Always));
+        if has_reading {
+            own.extend([
+                OwnTool::GetContent,
+                OwnTool::GetConsoleContent,
+                OwnTool::ListCalls,
+                OwnTool::GetBlob,
+            ]);
+        }
+        let has_reply = has_reading && config.addressing == Addressing::Auto;
+        let reply = config.pools.first().map(|pool| pool.reply).filter(|_| has_reply);
         let described = |pool: &PoolConfig| (pool.name.clone(), pool.description.clone());
         let described = config.pools.iter().map(described).collect();
-        let additions = Additions { modes, pools: described, own };
+        let additions = Additions { modes, pools: described, own, reply };
         let books = ToolBooks::new(&config.data_dir.join("cache"), additions);
         let folders =
             Arc::new(SessionFolders::new(&config.data_dir, &config.run_id, config.session_files_grace));
@@ -103,7 +134,7 @@ impl Engine {
                 fleets.extend(fleet(pool, modes, drivers, &books, &folders, &config.readable));
             }
         }
-        let sessions = Sessions::new(fleets, config.max_sessions_per_caller);
+        let sessions = Sessions::new(fleets, config.max_sessions_per_caller, Arc::clone(&history));
         let idle = config.pools.iter().filter_map(|pool| pool.sessions.idle).min();
         let make = |mut pool: PoolConfig| {
             // Nobody leases an instance, so none is started.
@@ -119,10 +150,17 @@ impl Engine {
             folders,
             books,
             modes,
+            history,
+            shelf: Arc::new(Shelf::new()),
+            has_reading,
+            has_reply,
             drain: config.drain,
             calls: TaskTracker::new(),
             stopping: CancellationToken::new(),
         });
+        if shared.history.is_on() {
+            tokio::spawn(clean(Arc::downgrade(&shared)));
+        }
         if modes.has_sessions() {
             let every = idle.map_or(SWEEP_EVERY, |idle| (idle / 4).clamp(SWEEP_OFTEN, SWEEP_EVERY));
             tokio::spawn(sweep(Arc::downgrade(&shared), every));
@@ -196,7 +234,8 @@ impl Engine {
             Some(name) => std::slice::from_ref(self.pool(name)?),
             None => self.0.pools.as_slice(),
         };
-        Ok(StatusReport::of(pools.iter().map(AsRef::as_ref), |pool| self.0.sessions.count(pool)))
+        let history = self.0.history.report();
+        Ok(StatusReport::of(pools.iter().map(AsRef::as_ref), |pool| self.0.sessions.count(pool), history))
     }
 
     /// Starts an instance anew, also one that was given up.
@@ -251,14 +290,16 @@ impl Engine {
     ) -> Option<Place> {
         let (parameters, upstreams) = match self.0.books.kind(tool) {
             Some(Kind::Own(own)) if !own.has_place() => return None,
-            Some(Kind::Own(_)) => (Parameters::default(), None),
-            Some(Kind::Proxied(Some(parameters))) => (parameters, Some(tool)),
-            _ => (Parameters::default(), Some(tool)),
+            Some(Kind::Own(_)) => (None, None),
+            Some(Kind::Proxied(Some(parameters))) => (Some(parameters), Some(tool)),
+            _ => (None, Some(tool)),
         };
+        let ours = Parameters::default();
+        let parameters = parameters.as_deref().unwrap_or(&ours);
         let address = match origin.session {
             // Whoever comes in by a session's own door knows nothing of addresses.
             Bound::Fixed(_) => Address::default(),
-            _ => self.0.address(&parameters, argument),
+            _ => self.0.address(parameters, argument),
         };
         Some(Place(self.0.queue(origin, &address, upstreams)))
     }
@@ -268,7 +309,7 @@ impl Engine {
         let (reply, answer) = oneshot::channel();
         let cancel = CancellationToken::new();
         let handle = CallHandle { answer, cancel: cancel.clone() };
-        let CallRequest { origin, tool, mut arguments, place, progress } = request;
+        let CallRequest { origin, tool, mut arguments, place, ref_id, progress } = request;
         let running = |reply| Running {
             engine: Arc::clone(&self.0),
             cancel,
@@ -278,22 +319,39 @@ impl Engine {
         };
         // The place in line is taken here at the latest, and not in the task: tasks begin in no particular order.
         let place = place.or_else(|| self.arrive(&origin, &tool, |name| arguments.get(name).cloned()));
-        match self.0.prepare(&origin, &tool, &mut arguments, place) {
-            Ok(Prepared::Call(spot)) => {
-                self.0.calls.spawn(running(reply).run(spot, tool, arguments));
+        let prepared = self.0.prepare(&origin, &tool, &mut arguments, place);
+        let note = |spot: Option<&Spot>, manner: Manner, arguments: &Map<String, Value>| {
+            let session = spot.and_then(Spot::session).map(|session| session.record.clone());
+            let owner = origin.caller.to_string();
+            let entry = Entry { ref_id, owner, session, tool: &tool, arguments };
+            let can_read = self.0.has_reading && !matches!(origin.session, Bound::Fixed(_));
+            Note::new(&self.0.history, entry, manner, can_read)
+        };
+        match prepared {
+            Ok(Prepared::Call(spot, manner)) => {
+                let note = note(Some(&spot), manner, &arguments);
+                self.0.calls.spawn(running(reply).run(note, spot, tool, arguments));
             }
-            Ok(Prepared::Bulk(spot, bulk)) => {
-                self.0.calls.spawn(running(reply).run_bulk(spot, bulk));
+            Ok(Prepared::Bulk(spot, manner, bulk)) => {
+                let note = note(Some(&spot), manner, &arguments);
+                self.0.calls.spawn(running(reply).run_bulk(note, spot, bulk));
             }
             Ok(Prepared::Own(own)) => {
                 let engine = self.clone();
                 self.0.calls.spawn(async move {
                     let result = engine.perform(own, &origin.caller, arguments).await;
-                    let _ = reply.send(Outcome { result, served: None });
+                    let _ = reply.send(Outcome { result, served: None, ref_id: None });
                 });
             }
             Err(failure) => {
-                let _ = reply.send(Outcome { result: Err(failure), served: None });
+                let mut note = note(None, Manner::WHOLE, &arguments);
+                let mut running = running(reply);
+                self.0.calls.spawn(async move {
+                    match note.begin().await {
+                        Some(ref_id) => running.answer_as_before(&note, ref_id).await,
+                        None => running.answer(note, Err(failure), Caught::default()).await,
+                    }
+                });
             }
         }
         handle
@@ -350,6 +408,8 @@ impl Engine {
                     Some(pool) => Some(self.pool(&pool)?.name().to_owned()),
                     None => None,
                 };
+                let reply = read.reply.filter(|name| !name.is_empty());
+                let reply = reply.map(|name| named_reply(&name)).transpose()?;
                 let wishes = Wishes {
                     viewport: read.viewport.map(|size| (size.width, size.height)),
                     user_agent: read.user_agent,
@@ -357,10 +417,27 @@ impl Engine {
                     storage_state: read.storage_state.map(Value::Object),
                 };
                 let idle = read.idle_timeout.map(Duration::from_millis);
-                let report = sessions.create(&key, pool.as_deref(), wishes, idle)?;
+                let report = sessions.create(&key, pool.as_deref(), Plan { wishes, idle, reply })?;
                 Ok(
-                    json!({ "sessionId": report.id, "pool": report.pool, "seat": report.seat, "idle_timeout_ms": report.idle_left_ms }),
+                    json!({ "session_id": report.id, "sessionId": report.id, "pool": report.pool, "seat": report.seat, "idle_timeout_ms": report.idle_left_ms }),
                 )
+            }
+            OwnTool::GetContent => {
+                let content = self.desk(caller).content(tool.read(arguments)?).await?;
+                return Ok(content_result(&content));
+            }
+            OwnTool::GetConsoleContent => {
+                let (ref_id, text) = self.desk(caller).console(&tool.read(arguments)?).await?;
+                return Ok(text_result(&text, &json!({ "greenroom/refId": ref_id })));
+            }
+            OwnTool::ListCalls => {
+                let calls = self.desk(caller).list(tool.read(arguments)?).await?;
+                Ok(json!({ "calls": calls.iter().map(reading::describe).collect::<Vec<_>>() }))
+            }
+            OwnTool::GetBlob => {
+                let BlobArguments { uri } = tool.read(arguments)?;
+                let (blob, bytes) = self.desk(caller).blob_content(&uri).await?;
+                return Ok(blob_result(&blob, bytes));
             }
             OwnTool::ExecuteBulk => unreachable!("it has a place"),
         };
@@ -384,13 +461,54 @@ impl Engine {
         }
         let pools = join_all(self.0.pools.iter().map(|pool| pool.stop()));
         tokio::join!(pools, self.0.sessions.stop());
+        self.0.history.close().await;
     }
+
+    /// Where the caller's part of the record can be read.
+    pub fn desk(&self, caller: &Caller) -> Desk {
+        let budget = self.0.pools.first().map_or(0, |pool| pool.config.reply_budget);
+        self.0.desk(reading::owner(caller), budget)
+    }
+}
+
+/// A text as the result of a tool.
+fn text_result(text: &str, meta: &Value) -> Bytes {
+    let result = json!({ "content": [{ "type": "text", "text": text }], "isError": false, "_meta": meta });
+    serde_json::to_vec(&result).expect("JSON can be written").into()
+}
+
+fn content_result(content: &Content) -> Bytes {
+    let mut meta = json!({ "greenroom/refId": content.ref_id, "greenroom/total": content.total });
+    if let Some(next) = content.next_offset {
+        meta["greenroom/nextOffset"] = next.into();
+    }
+    text_result(&content.text, &meta)
+}
+
+fn blob_result(blob: &Blob, bytes: Vec<u8>) -> Bytes {
+    let (uri, mime_type) = (blob.digest.uri(), &blob.mime_type);
+    let block = if mime_type.starts_with("image/") {
+        json!({ "type": "image", "data": STANDARD.encode(bytes), "mimeType": mime_type })
+    } else {
+        let resource = match String::from_utf8(bytes) {
+            Ok(text) => json!({ "uri": uri, "mimeType": mime_type, "text": text }),
+            Err(binary) => {
+                json!({ "uri": uri, "mimeType": mime_type, "blob": STANDARD.encode(binary.into_bytes()) })
+            }
+        };
+        json!({ "type": "resource", "resource": resource })
+    };
+    serde_json::to_vec(&json!({ "content": [block], "isError": false })).expect("JSON can be written").into()
+}
+
+fn named_reply(name: &str) -> Result<Reply, CallFailure> {
+    Reply::named(name).ok_or_else(|| CallFailure::BadReply { name: Parameters::REPLY.to_owned() })
 }
 
 /// What a call turns out to be.
 enum Prepared {
-    Call(Spot),
-    Bulk(Spot, BulkArguments),
+    Call(Spot, Manner),
+    Bulk(Spot, Manner, BulkArguments),
     Own(OwnTool),
 }
 
@@ -451,10 +569,20 @@ async fn sweep(engine: Weak<Shared>, every: Duration) {
     }
 }
 
+async fn clean(engine: Weak<Shared>) {
+    loop {
+        sleep(history::CLEAN_EVERY).await;
+        let Some(engine) = engine.upgrade() else { return };
+        if engine.stopping.is_cancelled() {
+            return;
+        }
+        engine.history.clean().await;
+    }
+}
+
 /// A name that nobody has chosen.
 fn mint_name() -> String {
-    let random = RandomState::new().hash_one(std::time::Instant::now());
-    format!("s-{random:016x}")
+    SessionId::new_v4().to_string()
 }
 
 /// The address of a session's file as a resource.
@@ -470,6 +598,30 @@ impl Shared {
             Lookup::Unknown { elsewhere, nearest } => {
                 Err(CallFailure::UnknownTool { name: tool.to_owned(), nearest, elsewhere })
             }
+        }
+    }
+
+    fn desk(&self, owner: String, budget: usize) -> Desk {
+        Desk {
+            history: Arc::clone(&self.history),
+            shelf: Arc::clone(&self.shelf),
+            owner: Some(owner),
+            budget,
+        }
+    }
+
+    /// The answer to a call that was made before, once it is there.
+    pub(crate) async fn earlier(&self, owner: &str, ref_id: RefId) -> Result<Bytes, CallFailure> {
+        let desk = self.desk(owner.to_owned(), 0);
+        loop {
+            self.history.landing(ref_id).await;
+            let call = desk.call(ref_id).await?;
+            if call.status != CallStatus::Pending {
+                let result = desk.result(&call).await?;
+                return result.ok_or_else(|| CallFailure::Before(call.error.unwrap_or_default()));
+            }
+            // Its answer is being written down, or it runs in another process.
+            sleep(Duration::from_millis(25)).await;
         }
     }
 
@@ -547,10 +699,19 @@ impl Shared {
         };
         let ours = Parameters::default();
         let parameters = match &kind {
-            Some(Kind::Proxied(Some(parameters))) => parameters,
+            Some(Kind::Proxied(Some(parameters))) => parameters.as_ref(),
             _ => &ours,
         };
+        let mut reply = None;
         if !matches!(origin.session, Bound::Fixed(_)) {
+            if self.has_reply {
+                reply = match arguments.remove(&parameters.reply) {
+                    None | Some(Value::Null) => None,
+                    Some(Value::String(name)) if name.is_empty() => None,
+                    Some(Value::String(name)) => Some(named_reply(&name)?),
+                    Some(_) => return Err(CallFailure::BadReply { name: parameters.reply.clone() }),
+                };
+            }
             if self.modes.has_sessions() {
                 arguments.remove(&parameters.session);
             }
@@ -559,12 +720,15 @@ impl Shared {
                 arguments.remove(&parameters.instance);
             }
         }
+        let spot = spot?;
+        let manner = spot.manner();
+        let manner = Manner { reply: reply.unwrap_or(manner.reply), ..manner };
         match kind {
             Some(Kind::Own(_)) => {
-                let bulk = bulk::read(std::mem::take(arguments), &self.books)?;
-                Ok(Prepared::Bulk(spot?, bulk))
+                let bulk = bulk::read(arguments.clone(), &self.books)?;
+                Ok(Prepared::Bulk(spot, manner, bulk))
             }
-            _ => Ok(Prepared::Call(spot?)),
+            _ => Ok(Prepared::Call(spot, manner)),
         }
     }
 }

@@ -24,6 +24,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::TaskTracker;
 
+use crate::reply::Manner;
 use crate::session_files::{SessionFolder, SessionFolders};
 use crate::tools::ToolBook;
 
@@ -237,12 +238,25 @@ impl Fleet {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Where its sessions live, in a word.
+    pub(crate) fn seat_name(&self) -> &'static str {
+        match self.isolation {
+            Isolation::Context => "context",
+            Isolation::Process => "process",
+        }
+    }
+
     pub(crate) fn pool_name(&self) -> &str {
         &self.config.name
     }
 
     pub(crate) fn call_timeout(&self) -> Option<Duration> {
         self.config.call_timeout
+    }
+
+    /// How calls are answered, unless they or their session say otherwise.
+    pub(crate) fn manner(&self) -> Manner {
+        Manner { reply: self.config.reply, budget: self.config.reply_budget }
     }
 
     pub(crate) fn most_sessions(&self) -> Option<usize> {
@@ -516,6 +530,7 @@ impl Fleet {
         let (hosts, warm) = {
             let mut state = self.state();
             state.is_closed = true;
+            state.hosts.iter().for_each(|slot| slot.is_retired.store(true, Ordering::Relaxed));
             (std::mem::take(&mut state.hosts), std::mem::take(&mut state.warm))
         };
         drop(warm);

@@ -103,7 +103,8 @@ impl History {
                 (Some(_), _, None) => "on",
                 (Some(_), _, Some(_)) | (None, Some(_), _) => "failing",
                 (None, None, _) => "off",
-            },
+            }
+            .into(),
             lost: health.lost,
             error: self.missing.clone().or(health.failing),
         }

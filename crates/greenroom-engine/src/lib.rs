@@ -9,10 +9,15 @@
 
 mod bulk;
 mod call;
+mod capture;
 mod engine;
 mod fleet;
+mod history;
+mod note;
 mod own;
 mod pool;
+mod reading;
+mod reply;
 mod running;
 mod session_files;
 mod sessions;
@@ -22,10 +27,15 @@ mod uploads;
 
 pub use call::{Bound, CallFailure, CallHandle, CallRequest, Origin, Outcome, Served};
 pub use engine::{Engine, EngineConfig, Place, file_uri};
+pub use greenroom_store::{Call, CallStatus};
 pub use greenroom_upstream::instance::Unavailable;
 pub use greenroom_upstream::rpc::{CallError, Progress};
 pub use pool::{DriverFactory, Scaled};
+pub use reading::{
+    Blob, ConsoleArguments, Content, ContentArguments, Desk, Format, ListArguments, Part, ReadFailure,
+    describe, parse_ref, status_word,
+};
 pub use session_files::SessionFile;
 pub use sessions::{Caller, SessionReport};
-pub use status::{Health, HealthCheck, InstanceReport, PoolReport, StatusReport, Summary};
+pub use status::{Health, HealthCheck, HistoryReport, InstanceReport, PoolReport, StatusReport, Summary};
 pub use tools::{ToolEntry, ToolList};

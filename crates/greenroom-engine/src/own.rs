@@ -1,5 +1,6 @@
 //! Greenroom's own tools: how they are described and how their arguments are read.
 
+use greenroom_core::config::Reply;
 use greenroom_core::target::Parameters;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -17,6 +18,10 @@ pub(crate) enum OwnTool {
     SessionClose,
     SessionFiles,
     CreateSession,
+    GetContent,
+    GetConsoleContent,
+    ListCalls,
+    GetBlob,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -75,6 +80,8 @@ pub(crate) struct CreateArguments {
     pub(crate) device: Option<String>,
     #[serde(default)]
     pub(crate) storage_state: Option<Map<String, Value>>,
+    #[serde(default)]
+    pub(crate) reply: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -97,6 +104,10 @@ impl OwnTool {
             Self::SessionClose => "session_close",
             Self::SessionFiles => "session_files",
             Self::CreateSession => "create_new_session",
+            Self::GetContent => "get_content",
+            Self::GetConsoleContent => "get_console_content",
+            Self::ListCalls => "list_calls",
+            Self::GetBlob => "get_blob",
         }
     }
 
@@ -123,6 +134,10 @@ impl OwnTool {
             Self::SessionClose => session_close(),
             Self::SessionFiles => session_files(),
             Self::CreateSession => create_session(additions),
+            Self::GetContent => get_content(additions),
+            Self::GetConsoleContent => get_console_content(),
+            Self::ListCalls => list_calls(additions),
+            Self::GetBlob => get_blob(),
         };
         serde_json::value::to_raw_value(&tool).expect("JSON stays JSON")
     }
@@ -211,6 +226,12 @@ fn create_session(additions: &Additions) -> Value {
             "description": "Cookies and local storage to begin with, as browser_storage_state writes them.",
         },
     });
+    if let Some(default) = additions.reply {
+        properties["reply"] = json!({
+            "type": "string", "enum": Reply::NAMES,
+            "description": format!("How its calls are answered unless they say otherwise. Default: {}.", default.name()),
+        });
+    }
     if additions.modes.pools {
         let names: Vec<_> = additions.pools.iter().map(|(name, _)| name).collect();
         properties["pool"] =
@@ -222,6 +243,104 @@ fn create_session(additions: &Additions) -> Value {
         "description": "Makes an isolated browser session with settings of its own and answers its sessionId. Not needed for a \
                         plain session: any call with a new sessionId makes one.",
         "inputSchema": { "type": "object", "properties": properties, "additionalProperties": false },
+    })
+}
+
+fn ref_id() -> Value {
+    json!({ "type": "string", "description": "The call, by the ref id that its reply gave." })
+}
+
+fn get_content(additions: &Additions) -> Value {
+    let number = |least: u32, text: &str| json!({ "type": "integer", "minimum": least, "description": text });
+    let mut properties = json!({
+        "ref_id": ref_id(),
+        "search_for": { "type": "string", "description": "Only lines that contain this text, each with its line number." },
+        "before_lines": number(0, "With search_for: lines to show before each."),
+        "after_lines": number(0, "With search_for: lines to show after each."),
+        "offset": number(0, "Line (with query: item) to begin with."),
+        "limit": number(1, "Lines (with query: items) to return."),
+        "query": {
+            "type": "string",
+            "description": "JMESPath over the page's elements, which have role, name, ref, attributes, url, text and children. With \
+                            flatten, such as: [?role=='button'].{name: name, ref: ref}",
+        },
+        "flatten": { "type": "boolean", "description": "With query: over one list of all elements instead of the tree." },
+        "format": { "type": "string", "enum": ["yaml", "json"], "description": "Default: yaml, and json with query." },
+        "since": { "type": "string", "description": "Ref id of an earlier call: only the lines that differ." },
+        "reset_cursor": { "type": "boolean", "description": "Read from the beginning again." },
+        "part": {
+            "type": "string", "enum": ["snapshot", "result"],
+            "description": "The page's snapshot, or the text that the call answered. Default: the snapshot, if there is one.",
+        },
+    });
+    if additions.modes.has_sessions() {
+        properties["sessionId"] = json!({ "type": "string", "description": "Instead of ref_id: what this session has shown last." });
+    }
+    json!({
+        "name": OwnTool::GetContent.name(),
+        "title": "Read a page or answer from the record",
+        "description": "Reads what a call has shown, from the record: no browser is used. Plain, it returns what has not been read of it \
+                        yet, and nothing when all has. Find what you need with search_for or query rather than reading all of it.",
+        "inputSchema": { "type": "object", "properties": properties, "additionalProperties": false },
+        "annotations": { "readOnlyHint": true, "openWorldHint": false },
+    })
+}
+
+fn get_console_content() -> Value {
+    json!({
+        "name": OwnTool::GetConsoleContent.name(),
+        "title": "Read console messages from the record",
+        "description": "Returns the console messages that a call brought along.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "ref_id": ref_id(),
+                "level": {
+                    "type": "string", "enum": ["debug", "info", "warn", "error", ""],
+                    "description": "Only messages of this level.",
+                },
+            },
+            "required": ["ref_id"],
+            "additionalProperties": false,
+        },
+        "annotations": { "readOnlyHint": true, "openWorldHint": false },
+    })
+}
+
+fn list_calls(additions: &Additions) -> Value {
+    let text = |text: &str| json!({ "type": "string", "description": text });
+    let mut properties = json!({
+        "tool": text("Only calls of this tool."),
+        "status": { "type": "string", "enum": ["success", "error", "pending"], "description": "Only calls that ended so." },
+        "since": text("Only calls from this moment on, such as 2026-11-15T08:30:00Z."),
+        "until": text("Only calls before this moment."),
+        "before": text("Only calls older than this ref id: the next page."),
+        "limit": { "type": "integer", "minimum": 1, "maximum": 1000, "description": "How many at most. Default: 50." },
+    });
+    if additions.modes.has_sessions() {
+        properties["sessionId"] = text("Only calls of this session.");
+    }
+    json!({
+        "name": OwnTool::ListCalls.name(),
+        "title": "List calls on record",
+        "description": "Lists your calls on record, the newest first, each with its ref id.",
+        "inputSchema": { "type": "object", "properties": properties, "additionalProperties": false },
+        "annotations": { "readOnlyHint": true, "openWorldHint": false },
+    })
+}
+
+fn get_blob() -> Value {
+    json!({
+        "name": OwnTool::GetBlob.name(),
+        "title": "Fetch an image or file",
+        "description": "Returns an image, PDF or large result that a reply links to as blob://sha256/….",
+        "inputSchema": {
+            "type": "object",
+            "properties": { "uri": { "type": "string", "description": "Its address, blob://sha256/…" } },
+            "required": ["uri"],
+            "additionalProperties": false,
+        },
+        "annotations": { "readOnlyHint": true, "openWorldHint": false },
     })
 }
 

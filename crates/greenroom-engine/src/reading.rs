@@ -107,8 +107,8 @@ pub struct ListArguments {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct BlobArguments {
-    pub uri: String,
+pub(crate) struct BlobArguments {
+    pub(crate) uri: String,
 }
 
 /// Why something cannot be read.
@@ -116,11 +116,15 @@ pub struct BlobArguments {
 pub enum ReadFailure {
     #[error("Calls are not written down here (HISTORY), so there is nothing to read.")]
     Off,
-    #[error("`{0}` is no ref id. A ref id looks like 123e4567-e89b-42d3-a456-426614174000; `list_calls` names yours.")]
+    #[error(
+        "`{0}` is no ref id. A ref id looks like 123e4567-e89b-42d3-a456-426614174000; `list_calls` names yours."
+    )]
     NoRefId(String),
     #[error("There is no call `{0}`. `list_calls` names those on record.")]
     Unknown(RefId),
-    #[error("The call `{0}` has expired: history is kept for a limited time (RETENTION_DAYS, MAX_DATABASE_MB).")]
+    #[error(
+        "The call `{0}` has expired: history is kept for a limited time (RETENTION_DAYS, MAX_DATABASE_MB)."
+    )]
     Expired(RefId),
     #[error("There is no answered call of session `{0}` on record.")]
     NoSuchSession(String),
@@ -128,7 +132,9 @@ pub enum ReadFailure {
     Pending(RefId),
     #[error("The call `{0}` has no page snapshot. Read what it answered with part=\"result\".")]
     NoSnapshot(RefId),
-    #[error("The snapshot of this call cannot be read as a tree ({0}), so it can neither be queried nor written as JSON. Read it as text.")]
+    #[error(
+        "The snapshot of this call cannot be read as a tree ({0}), so it can neither be queried nor written as JSON. Read it as text."
+    )]
     NoTree(String),
     #[error("{0}")]
     Wrong(String),
@@ -138,7 +144,9 @@ pub enum ReadFailure {
     Query(String),
     #[error("There is no such blob, or it has expired (BLOB_TTL_HOURS, BLOB_MAX_MB).")]
     NoBlob,
-    #[error("The blob has {size} bytes, and at most {LARGEST_IN_MESSAGE} go into a message. Fetch it over HTTP: /api/blobs/{digest}.")]
+    #[error(
+        "The blob has {size} bytes, and at most {LARGEST_IN_MESSAGE} go into a message. Fetch it over HTTP: /api/blobs/{digest}."
+    )]
     BlobTooLarge { size: u64, digest: Digest },
     #[error("The history cannot be read now: {0}")]
     Store(String),
@@ -195,13 +203,14 @@ impl Volume {
 
 impl Shelf {
     pub(crate) fn new() -> Self {
-        let weight = |_: &Digest, volume: &Arc<Volume>| u32::try_from(volume.text.len() * 4).unwrap_or(u32::MAX);
+        let weight =
+            |_: &Digest, volume: &Arc<Volume>| u32::try_from(volume.text.len() * 4).unwrap_or(u32::MAX);
         Self(Cache::builder().max_capacity(KEPT_BYTES).weigher(weight).time_to_idle(KEPT_FOR).build())
     }
 }
 
 /// Whoever reads, and where.
-pub(crate) struct Desk {
+pub struct Desk {
     pub(crate) history: Arc<History>,
     pub(crate) shelf: Arc<Shelf>,
     /// `None`: everything may be read.
@@ -226,7 +235,7 @@ impl Desk {
         Ok(self.store()?.read(look).await?)
     }
 
-    pub(crate) async fn call(&self, ref_id: RefId) -> Result<Call, ReadFailure> {
+    pub async fn call(&self, ref_id: RefId) -> Result<Call, ReadFailure> {
         let owner = self.owner.clone();
         match self.read(move |reader| reader.call(owner.as_deref(), ref_id)).await? {
             Found::Here(call) => Ok(call),
@@ -254,12 +263,14 @@ impl Desk {
     }
 
     /// The exact bytes of a result, wherever they are.
-    pub(crate) async fn result(&self, call: &Call) -> Result<Option<Bytes>, ReadFailure> {
+    pub async fn result(&self, call: &Call) -> Result<Option<Bytes>, ReadFailure> {
         let ref_id = call.ref_id;
         if let Some(bytes) = self.read(move |reader| reader.result(ref_id)).await? {
             return Ok(Some(bytes));
         }
-        let Some(file) = call.blobs.iter().find(|blob| blob.mime_type == RESULT_FILE) else { return Ok(None) };
+        let Some(file) = call.blobs.iter().find(|blob| blob.mime_type == RESULT_FILE) else {
+            return Ok(None);
+        };
         let (owner, digest) = (Some(call.owner.clone()), file.digest);
         match self.read(move |reader| reader.blob(owner.as_deref(), digest)).await? {
             Found::Here((_, path)) => match tokio::fs::read(path).await {
@@ -303,7 +314,7 @@ impl Desk {
         }
     }
 
-    pub(crate) async fn content(&self, arguments: ContentArguments) -> Result<Content, ReadFailure> {
+    pub async fn content(&self, arguments: ContentArguments) -> Result<Content, ReadFailure> {
         let arguments = Wanted::check(arguments)?;
         let call = self.named(arguments.ref_id.as_deref(), arguments.session.as_deref()).await?;
         let ref_id = call.ref_id;
@@ -323,7 +334,8 @@ impl Desk {
             How::Plain { .. } | How::Page => {
                 let (offset, limit) = (arguments.offset.unwrap_or(0), arguments.limit);
                 let page = text::page(whole, offset, limit)?;
-                Ok(paged(&about, page, whole, offset, arguments.part, budget))
+                let start = whole.len() - text::page(whole, offset, None)?.len();
+                Ok(paged(&about, (start, page), whole, offset, arguments.part, budget))
             }
             How::Search { needle, before, after } => {
                 let found = text::search(whole, &needle, before, after);
@@ -389,11 +401,8 @@ impl Desk {
         let rest = whole.get(position..).unwrap_or(whole);
         let end = text::cut(rest, self.budget);
         let read = position + end;
-        let cursor = Cursor {
-            position: u64::try_from(read).unwrap_or(u64::MAX),
-            hash,
-            read: SystemTime::now(),
-        };
+        let cursor =
+            Cursor { position: u64::try_from(read).unwrap_or(u64::MAX), hash, read: SystemTime::now() };
         self.store()?.set_cursor(ref_id, cursor).await?;
         let total = text::line_count(whole);
         if read == whole.len() {
@@ -408,7 +417,7 @@ impl Desk {
         Ok(Content { ref_id, text, total, next_offset: Some(next) })
     }
 
-    pub(crate) async fn console(&self, arguments: &ConsoleArguments) -> Result<(RefId, String), ReadFailure> {
+    pub async fn console(&self, arguments: &ConsoleArguments) -> Result<(RefId, String), ReadFailure> {
         let ref_id = parse_ref(&arguments.ref_id)?;
         let level = match arguments.level.as_deref() {
             None | Some("") => None,
@@ -425,7 +434,7 @@ impl Desk {
         Ok((ref_id, lines.join("\n")))
     }
 
-    pub(crate) async fn list(&self, arguments: ListArguments) -> Result<Vec<Call>, ReadFailure> {
+    pub async fn list(&self, arguments: ListArguments) -> Result<Vec<Call>, ReadFailure> {
         let given = |text: Option<String>| text.filter(|text| !text.is_empty());
         let status = match given(arguments.status).as_deref() {
             None => None,
@@ -452,8 +461,9 @@ impl Desk {
         self.read(move |reader| reader.calls(&filter)).await
     }
 
-    pub(crate) async fn blob(&self, uri: &str) -> Result<Blob, ReadFailure> {
-        let digest = Digest::from_uri(uri).map_err(|error| ReadFailure::Wrong(format!("`{uri}`: {error}.")))?;
+    pub async fn blob(&self, uri: &str) -> Result<Blob, ReadFailure> {
+        let digest =
+            Digest::from_uri(uri).map_err(|error| ReadFailure::Wrong(format!("`{uri}`: {error}.")))?;
         let owner = self.owner.clone();
         match self.read(move |reader| reader.blob(owner.as_deref(), digest)).await? {
             Found::Here((blob, path)) => {
@@ -464,7 +474,7 @@ impl Desk {
     }
 
     /// A blob with its content, where that is not too much for a message.
-    pub(crate) async fn blob_content(&self, uri: &str) -> Result<(Blob, Vec<u8>), ReadFailure> {
+    pub async fn blob_content(&self, uri: &str) -> Result<(Blob, Vec<u8>), ReadFailure> {
         let blob = self.blob(uri).await?;
         if blob.size > LARGEST_IN_MESSAGE {
             return Err(ReadFailure::BlobTooLarge { size: blob.size, digest: blob.digest });
@@ -505,14 +515,17 @@ impl Wanted {
         }
         let before = number("before_lines", arguments.before_lines, 0)?;
         let after = number("after_lines", arguments.after_lines, 0)?;
-        if needle.is_none() && (before.is_some_and(|lines| lines > 0) || after.is_some_and(|lines| lines > 0)) {
+        if needle.is_none() && (before.is_some_and(|lines| lines > 0) || after.is_some_and(|lines| lines > 0))
+        {
             return wrong("`before_lines` and `after_lines` go with `search_for`.");
         }
         if query.is_none() && arguments.flatten == Some(true) {
             return wrong("`flatten` goes with `query`.");
         }
         if (needle.is_some() || since.is_some()) && arguments.format == Some(Format::Json) {
-            return wrong("`format` json is for the whole tree or a `query`; searches and changes are lines of text.");
+            return wrong(
+                "`format` json is for the whole tree or a `query`; searches and changes are lines of text.",
+            );
         }
         let offset = number("offset", arguments.offset, 0)?;
         let limit = number("limit", arguments.limit, 1)?;
@@ -550,14 +563,16 @@ fn number(name: &str, given: Option<i64>, least: i64) -> Result<Option<usize>, R
     }
 }
 
-pub(crate) fn parse_ref(text: &str) -> Result<RefId, ReadFailure> {
+pub fn parse_ref(text: &str) -> Result<RefId, ReadFailure> {
     text.trim().parse().map_err(|_| ReadFailure::NoRefId(text.to_owned()))
 }
 
 fn moment(name: &str, text: &str) -> Result<SystemTime, ReadFailure> {
     let parsed = text.parse::<jiff::Timestamp>().ok();
     parsed.map(SystemTime::from).ok_or_else(|| {
-        ReadFailure::Wrong(format!("`{name}` is a moment such as 2026-11-15T08:30:00Z, and `{text}` is none."))
+        ReadFailure::Wrong(format!(
+            "`{name}` is a moment such as 2026-11-15T08:30:00Z, and `{text}` is none."
+        ))
     })
 }
 
@@ -576,9 +591,10 @@ fn all_text(body: &Map<String, Value>) -> String {
     }
 }
 
+/// A page of a text, cut. `start` is where it begins.
 fn paged(
     about: &About<'_>,
-    page: &str,
+    (start, page): (usize, &str),
     whole: &str,
     offset: usize,
     part: Option<Part>,
@@ -591,7 +607,6 @@ fn paged(
     let mut text = page[..end].to_owned();
     if end < page.len() {
         let part = part.filter(|part| *part == Part::Result).map(|_| "result");
-        let start = page.as_ptr() as usize - whole.as_ptr() as usize;
         let how = how_to_read_on(about, &whole[..start + end], whole, part);
         text = format!("{}\n{how}", text.trim_end_matches('\n'));
     }
@@ -614,13 +629,17 @@ fn listed(
     };
     let Value::Array(items) = value else {
         if offset.is_some_and(|offset| offset > 0) {
-            return Err(ReadFailure::Wrong("`offset` is for lists, and the query gives a single value.".to_owned()));
+            return Err(ReadFailure::Wrong(
+                "`offset` is for lists, and the query gives a single value.".to_owned(),
+            ));
         }
         return Ok(Content { ref_id, text: write(&value), total: 1, next_offset: None });
     };
     let (total, offset) = (items.len(), offset.unwrap_or(0));
     if offset > 0 && offset >= total {
-        return Err(ReadFailure::Wrong(format!("`offset` {offset} is past the end: the list has {total} items.")));
+        return Err(ReadFailure::Wrong(format!(
+            "`offset` {offset} is past the end: the list has {total} items."
+        )));
     }
     let wanted: Vec<_> = items.into_iter().skip(offset).take(limit.unwrap_or(usize::MAX)).collect();
     let (wanted, text) = within(wanted, budget, &write);
@@ -644,7 +663,9 @@ fn within(mut items: Vec<Value>, budget: usize, write: &impl Fn(&Value) -> Strin
     let count = items.len();
     let mut text = write(&Value::Array(items));
     if count < all {
-        text.push_str(&format!("\n[cut: {count} of {all} items. The rest: the same call with a larger offset.]"));
+        text.push_str(&format!(
+            "\n[cut: {count} of {all} items. The rest: the same call with a larger offset.]"
+        ));
     }
     (count, text)
 }

@@ -99,7 +99,8 @@ fn full(
 fn links(about: &About<'_>, caught: &Caught) -> Vec<(String, String)> {
     let (capture, id) = (&caught.capture, about.ref_id);
     let mut links = Vec::new();
-    if let (Some(SnapshotAt::File { file, .. }), Some(text)) = (&capture.reading.snapshot, &capture.snapshot) {
+    if let (Some(SnapshotAt::File { file, .. }), Some(text)) = (&capture.reading.snapshot, &capture.snapshot)
+    {
         let size = text.len();
         links.push((file.words.clone(), format!("- {size} bytes: get_content(ref_id=\"{id}\")")));
     }
@@ -125,13 +126,19 @@ fn errors(caught: &Caught) -> usize {
 /// As much of a text as may be, and how to read on.
 fn shortened(about: &About<'_>, caught: &Caught, text: &str, budget: usize) -> String {
     let end = text::cut(text, budget);
-    let inline = caught.capture.snapshot.as_deref().and_then(|snapshot| Some((text.find(snapshot)?, snapshot)));
+    let inline =
+        caught.capture.snapshot.as_deref().and_then(|snapshot| Some((text.find(snapshot)?, snapshot)));
     let how = match inline {
         // Offsets count in the snapshot, which begins somewhere in this text.
         Some((start, snapshot)) if (start..start + snapshot.len()).contains(&end) => {
             how_to_read_on(about, &snapshot[..end - start], snapshot, None)
         }
-        _ => how_to_read_on(about, &text[..end], text, Some("result").filter(|_| caught.capture.snapshot.is_some())),
+        _ => how_to_read_on(
+            about,
+            &text[..end],
+            text,
+            Some("result").filter(|_| caught.capture.snapshot.is_some()),
+        ),
     };
     format!("{}\n{how}", text[..end].trim_end_matches('\n'))
 }
@@ -207,17 +214,17 @@ fn difference(
         head.push_str(&format!("### Console\n- new entries: {}\n", console_line(about, caught)));
     }
     let budget = if manner.budget == 0 { usize::MAX } else { manner.budget };
-    let mut text = if head.len() > budget {
-        shortened(about, caught, &head, budget) + "\n"
-    } else {
-        head
-    };
+    let mut text = if head.len() > budget { shortened(about, caught, &head, budget) + "\n" } else { head };
     if let Some(now) = capture.snapshot.as_deref() {
         let changes = before.snapshot.as_deref().map(|before| snapshot::changes(before, now));
         let (heading, shown, is_whole) = match &changes {
             Some(changes) if !changes.is_new_page => {
                 let counts = (changes.added, changes.changed, changes.removed);
-                (format!("### Changes ({} added, {} changed, {} removed)", counts.0, counts.1, counts.2), changes.text.as_str(), false)
+                (
+                    format!("### Changes ({} added, {} changed, {} removed)", counts.0, counts.1, counts.2),
+                    changes.text.as_str(),
+                    false,
+                )
             }
             _ => ("### Snapshot".to_owned(), now, true),
         };
@@ -233,7 +240,11 @@ fn difference(
             let how = if is_whole {
                 how_to_read_on(about, &shown[..end], shown, None)
             } else {
-                format!("[cut: {end} of {} bytes of changes. The page as it is now: get_content(ref_id=\"{}\").]", shown.len(), about.ref_id)
+                format!(
+                    "[cut: {end} of {} bytes of changes. The page as it is now: get_content(ref_id=\"{}\").]",
+                    shown.len(),
+                    about.ref_id
+                )
             };
             text.push_str(&how);
             text.push('\n');

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use greenroom_core::ids::RefId;
 use greenroom_upstream::Upstream;
 use greenroom_upstream::driver::{AfterInterrupt, Overlap};
 use greenroom_upstream::instance::InUse;
@@ -16,10 +17,13 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::call::{CallFailure, Outcome, Served};
+use crate::capture::{self, Before, Caught};
 use crate::engine::Shared;
 use crate::fleet::SeatInUse;
+use crate::note::Note;
 use crate::pool::{Lease, Waiting};
-use crate::sessions::Visit;
+use crate::reply::Manner;
+use crate::sessions::{Session, Visit};
 use crate::tools::ToolBook;
 use crate::uploads;
 
@@ -79,12 +83,32 @@ impl Held {
         }
     }
 
-    /// Takes note of what an answer says about the page.
-    pub(crate) fn saw(&self, result: &Result<Bytes, CallFailure>) {
+    /// Whether a call shows a part of the page only.
+    pub(crate) fn asks_for_part(&self, tool: &str, arguments: &Map<String, Value>) -> bool {
+        self.book.driver().asks_for_part(tool, arguments)
+    }
+
+    /// Takes in what an answer says about the page, and what it brings along.
+    pub(crate) async fn catch(
+        &self,
+        note: &Note,
+        result: &Result<Bytes, CallFailure>,
+        is_part: bool,
+    ) -> Caught {
+        let mut caught = match result {
+            Ok(bytes) => {
+                let (driver, folder) = (self.book.driver(), self.upstream().folder());
+                capture::catch(note.history(), driver, folder, bytes, note.budget()).await
+            }
+            Err(_) => Caught::default(),
+        };
         if let Browser::Session { visit, .. } = &self.browser {
-            let page = result.as_ref().ok().and_then(|bytes| visit.session.fleet.driver.page(bytes));
-            visit.session.note(page);
+            let snapshot = caught.capture.snapshot.as_ref().filter(|_| !is_part && !caught.is_error);
+            let before = visit.session.note(caught.page(), snapshot);
+            // A part is not compared with the whole.
+            caught.before = Before { snapshot: before.snapshot.filter(|_| !is_part), ..before };
         }
+        caught
     }
 }
 
@@ -95,6 +119,28 @@ pub(crate) enum Spot {
 }
 
 impl Spot {
+    /// The life of the session that it is at.
+    pub(crate) fn session(&self) -> Option<&Session> {
+        match self {
+            Self::Lease(_) => None,
+            Self::Session(visit) => Some(&visit.session),
+        }
+    }
+
+    /// How calls are answered here, unless they say otherwise.
+    pub(crate) fn manner(&self) -> Manner {
+        match self {
+            Self::Lease(waiting) => {
+                let config = &waiting.pool().config;
+                Manner { reply: config.reply, budget: config.reply_budget }
+            }
+            Self::Session(visit) => {
+                let manner = visit.session.fleet.manner();
+                Manner { reply: visit.session.reply.unwrap_or(manner.reply), ..manner }
+            }
+        }
+    }
+
     fn since(&self) -> Instant {
         match self {
             Self::Lease(waiting) => waiting.since(),
@@ -104,24 +150,50 @@ impl Spot {
 }
 
 impl Running {
-    /// The caller is free from here on; the task may have tidying to do.
-    pub(crate) fn answer(&mut self, result: Result<Bytes, CallFailure>) {
+    /// Puts the answer on record. The caller is free from here on; the task may have tidying to do.
+    pub(crate) async fn answer(
+        &mut self,
+        mut note: Note,
+        result: Result<Bytes, CallFailure>,
+        caught: Caught,
+    ) {
+        let result = note.finish(result, caught, self.served.as_ref()).await;
         if let Some(reply) = self.reply.take() {
-            let _ = reply.send(Outcome { result, served: self.served.take() });
+            let _ = reply.send(Outcome { result, served: self.served.take(), ref_id: note.ref_id() });
+        }
+    }
+
+    /// Answers with what is on record already.
+    pub(crate) async fn answer_as_before(&mut self, note: &Note, ref_id: RefId) {
+        let result = self.engine.earlier(note.owner(), ref_id).await;
+        if let Some(reply) = self.reply.take() {
+            let _ = reply.send(Outcome { result, served: None, ref_id: Some(ref_id) });
         }
     }
 
     /// One call of one tool.
-    pub(crate) async fn run(mut self, spot: Spot, tool: String, arguments: Map<String, Value>) {
+    pub(crate) async fn run(
+        mut self,
+        mut note: Note,
+        spot: Spot,
+        tool: String,
+        arguments: Map<String, Value>,
+    ) {
         let begun = spot.since();
-        match self.hold(spot, std::slice::from_ref(&tool)).await {
+        let (held, known) = tokio::join!(self.hold(spot, std::slice::from_ref(&tool)), note.begin());
+        if let Some(ref_id) = known {
+            drop(held);
+            return self.answer_as_before(&note, ref_id).await;
+        }
+        match held {
             Ok(held) => {
                 let (progress, passed_on) = self.progress.through();
                 let deadline = held.deadline(begun);
+                let is_part = held.asks_for_part(&tool, &arguments);
                 let (result, rest) = ask(&held, &tool, arguments, progress, deadline, &self.cancel).await;
-                held.saw(&result);
+                let caught = held.catch(&note, &result, is_part).await;
                 if !matches!(rest, Rest::Nothing) {
-                    self.answer(result);
+                    self.answer(note, result, caught).await;
                     return rest.settle(&held, deadline).await;
                 }
                 // Nobody listens to reports that come after the answer.
@@ -130,9 +202,9 @@ impl Running {
                 }
                 // Returned first: who calls again at once does not find the browser taken by themselves.
                 drop(held);
-                self.answer(result);
+                self.answer(note, result, caught).await;
             }
-            Err(failure) => self.answer(Err(failure)),
+            Err(failure) => self.answer(note, Err(failure), Caught::default()).await,
         }
     }
 

@@ -13,21 +13,34 @@ use std::time::{Duration, SystemTime};
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, MaybeDone, maybe_done};
-use greenroom_core::config::Isolation;
+use greenroom_core::config::{Isolation, Reply};
+use greenroom_core::ids::SessionId;
 use greenroom_core::target::SessionName;
+use greenroom_store::{NewSession, SessionState};
 use greenroom_upstream::driver::Page;
 use serde::Serialize;
+use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::call::CallFailure;
+use crate::capture::Before;
 use crate::fleet::{Fleet, SessionSeat, Wishes};
+use crate::history::History;
 use crate::own::OwnTool;
 use crate::session_files::{self, SessionFile};
 use crate::status::timestamp;
 
 /// How many names of sessions that ended are remembered.
 const REMEMBERED: usize = 10_000;
+
+/// What a session is to be like, where somebody has said.
+#[derive(Default)]
+pub(crate) struct Plan {
+    pub(crate) wishes: Wishes,
+    pub(crate) idle: Option<Duration>,
+    pub(crate) reply: Option<Reply>,
+}
 
 /// Whoever makes calls. On stdio, and on HTTP as long as there are no users, the local user.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -36,6 +49,12 @@ pub struct Caller(Arc<str>);
 impl Caller {
     pub fn local() -> Self {
         Self(Arc::from("local"))
+    }
+}
+
+impl std::fmt::Display for Caller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
@@ -50,6 +69,7 @@ pub(crate) struct SessionKey {
 pub(crate) struct Sessions {
     fleets: Vec<Arc<Fleet>>,
     most_per_caller: Option<usize>,
+    history: Arc<History>,
     state: Mutex<State>,
 }
 
@@ -74,8 +94,12 @@ impl State {
 pub(crate) struct Session {
     pub(crate) key: SessionKey,
     pub(crate) fleet: Arc<Fleet>,
+    /// This life of the session, on record.
+    pub(crate) record: String,
     wishes: Wishes,
     idle: Option<Duration>,
+    /// How its calls are answered, where it has a way of its own.
+    pub(crate) reply: Option<Reply>,
     /// One permit: tokio's semaphore serves in order of arrival.
     turns: Arc<Semaphore>,
     life: Mutex<Life>,
@@ -93,7 +117,7 @@ struct Life {
     calls: u64,
     /// Calls that run or wait.
     visits: usize,
-    page: Page,
+    shown: Before,
 }
 
 /// What `session_list` shows.
@@ -161,20 +185,25 @@ impl Session {
             });
         }
         life.seat = Some(Arc::clone(&seat));
-        life.page = Page::default();
+        life.shown = Before::default();
         let notice = life.notice.take();
         Ok((seat, notice.map(|text| format!("{text} This is a fresh one: nothing is open in it."))))
     }
 
-    /// A call has been answered with this page in sight.
-    pub(crate) fn note(&self, page: Option<Page>) {
+    /// A call has been answered with this in sight. Gives back what was before.
+    pub(crate) fn note(&self, page: Option<&Page>, snapshot: Option<&Arc<str>>) -> Before {
         let mut life = self.life();
         life.calls += 1;
+        let before = life.shown.clone();
         if let Some(page) = page {
-            life.page = page;
+            life.shown.page = page.clone();
+        }
+        if let Some(snapshot) = snapshot {
+            life.shown.snapshot = Some(Arc::clone(snapshot));
         }
         drop(life);
         self.fleet.refill();
+        before
     }
 
     /// What is left of the idle time; `None` when it has none or is in use.
@@ -195,13 +224,10 @@ impl Session {
         SessionReport {
             id: self.key.name.to_string(),
             pool: self.pool().to_owned(),
-            seat: match self.fleet.isolation {
-                Isolation::Context => "context",
-                Isolation::Process => "process",
-            },
+            seat: self.fleet.seat_name(),
             state,
-            url: text(&life.page.url),
-            title: text(&life.page.title),
+            url: text(&life.shown.page.url),
+            title: text(&life.shown.page.title),
             created: timestamp(life.created),
             last_used: timestamp(life.used.1),
             calls: life.calls,
@@ -249,8 +275,12 @@ impl Drop for Visit {
 }
 
 impl Sessions {
-    pub(crate) fn new(fleets: Vec<Arc<Fleet>>, most_per_caller: Option<usize>) -> Arc<Self> {
-        Arc::new(Self { fleets, most_per_caller, state: Mutex::default() })
+    pub(crate) fn new(
+        fleets: Vec<Arc<Fleet>>,
+        most_per_caller: Option<usize>,
+        history: Arc<History>,
+    ) -> Arc<Self> {
+        Arc::new(Self { fleets, most_per_caller, history, state: Mutex::default() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -267,7 +297,7 @@ impl Sessions {
             let mut state = self.state();
             let session = match state.sessions.get(key) {
                 Some(session) => Arc::clone(session),
-                None => self.make(&mut state, key, pool, Wishes::default(), None)?,
+                None => self.make(&mut state, key, pool, Plan::default())?,
             };
             if let Some(pool) = pool.filter(|pool| *pool != session.pool()) {
                 return Err(CallFailure::OtherPool {
@@ -288,17 +318,17 @@ impl Sessions {
         &self,
         key: &SessionKey,
         pool: Option<&str>,
-        wishes: Wishes,
-        idle: Option<Duration>,
+        plan: Plan,
     ) -> Result<SessionReport, CallFailure> {
         let mut state = self.state();
         if state.sessions.contains_key(key) {
             return Err(CallFailure::SessionExists { name: key.name.to_string() });
         }
-        let has_wishes = wishes != Wishes::default();
-        let session = self.make(&mut state, key, pool, wishes, idle)?;
+        let has_wishes = plan.wishes != Wishes::default();
+        let session = self.make(&mut state, key, pool, plan)?;
         if has_wishes && session.fleet.driver.launch_shared().is_none() {
             state.sessions.remove(key);
+            self.history.session_ended(&session.record, SessionState::Error);
             return Err(CallFailure::BadArguments {
                 tool: OwnTool::CreateSession.name(),
                 problem: format!(
@@ -316,8 +346,7 @@ impl Sessions {
         state: &mut State,
         key: &SessionKey,
         pool: Option<&str>,
-        wishes: Wishes,
-        idle: Option<Duration>,
+        plan: Plan,
     ) -> Result<Arc<Session>, CallFailure> {
         if state.is_closed {
             return Err(CallFailure::ShuttingDown);
@@ -339,23 +368,34 @@ impl Sessions {
             return Err(CallFailure::TooManySessions { most, key: "MAX_SESSIONS_PER_CALLER" });
         }
         let ended = state.ended.iter().position(|(ended, _)| ended == key).map(|at| state.ended.remove(at).1);
-        let idle = idle.or(fleet.idle()).filter(|idle| !idle.is_zero());
+        let idle = plan.idle.or(fleet.idle()).filter(|idle| !idle.is_zero());
+        let created = SystemTime::now();
+        let record = SessionId::new_v4().to_string();
+        self.history.session_began(NewSession {
+            id: record.clone(),
+            owner: key.caller.to_string(),
+            name: key.name.to_string(),
+            at: created,
+            metadata: json!({ "pool": fleet.pool_name(), "seat": fleet.seat_name() }).to_string(),
+        });
         let session = Arc::new(Session {
             key: key.clone(),
             fleet,
-            wishes,
+            record,
+            wishes: plan.wishes,
             idle,
+            reply: plan.reply,
             turns: Arc::new(Semaphore::new(1)),
             life: Mutex::new(Life {
                 seat: None,
                 notice: ended,
                 is_asked_for: false,
                 closed: None,
-                created: SystemTime::now(),
-                used: (Instant::now(), SystemTime::now()),
+                created,
+                used: (Instant::now(), created),
                 calls: 0,
                 visits: 0,
-                page: Page::default(),
+                shown: Before::default(),
             }),
         });
         state.sessions.insert(key.clone(), Arc::clone(&session));
@@ -372,6 +412,7 @@ impl Sessions {
         // Somebody else may have come meanwhile, and may have had more luck.
         if life.visits == 0 && life.seat.is_none() {
             state.sessions.remove(&session.key);
+            self.history.session_ended(&session.record, SessionState::Error);
             // What nobody has been told yet is told by the next of that name.
             if let Some(notice) = life.notice.take() {
                 state.remember(&session.key, notice);
@@ -424,6 +465,7 @@ impl Sessions {
             let notice = format!("The session `{}` had ended: {how}.", session.key.name);
             self.state().remember(&session.key, notice);
         }
+        self.history.session_ended(&session.record, SessionState::Closed);
         if let Some(seat) = seat {
             seat.close().await;
         }
@@ -473,8 +515,13 @@ impl Sessions {
             state.sessions.drain().map(|(_, session)| session).collect()
         };
         // Contexts go with their hosts; processes of their own have to be told.
-        let own = sessions.iter().filter(|session| session.fleet.isolation == Isolation::Process);
-        futures::future::join_all(own.map(|session| self.end(session, "Greenroom has stopped"))).await;
+        let (own, shared): (Vec<_>, Vec<_>) =
+            sessions.iter().partition(|session| session.fleet.isolation == Isolation::Process);
+        for session in shared {
+            self.history.session_ended(&session.record, SessionState::Closed);
+        }
+        let ends = own.into_iter().map(|session| self.end(session, "Greenroom has stopped"));
+        futures::future::join_all(ends).await;
         futures::future::join_all(self.fleets.iter().map(|fleet| fleet.stop())).await;
     }
 

@@ -1,6 +1,7 @@
 //! What there is to know about the pools: the answer of `browser_pool_status`, of `greenroom status` and of the
 //! resource `greenroom://status`.
 
+use std::borrow::Cow;
 use std::time::SystemTime;
 
 use greenroom_core::supervision::Supervision;
@@ -14,6 +15,19 @@ use crate::pool::{Leased, Pool, Seat};
 pub struct StatusReport {
     pub pools: Vec<PoolReport>,
     pub summary: Summary,
+    /// Whether calls are written down. Not part of the tool's answer.
+    #[serde(skip_serializing, default)]
+    pub history: HistoryReport,
+}
+
+/// How the record is.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct HistoryReport {
+    /// `on`, `off`, or `failing`: calls go on, and are not written down.
+    pub state: Cow<'static, str>,
+    /// Calls that could not be written down since the start.
+    pub lost: u64,
+    pub error: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -74,7 +88,11 @@ pub struct Summary {
 }
 
 impl StatusReport {
-    pub(crate) fn of<'a>(pools: impl Iterator<Item = &'a Pool>, sessions: impl Fn(&str) -> usize) -> Self {
+    pub(crate) fn of<'a>(
+        pools: impl Iterator<Item = &'a Pool>,
+        sessions: impl Fn(&str) -> usize,
+        history: HistoryReport,
+    ) -> Self {
         let pools: Vec<_> = pools.map(|known| pool(known, sessions(known.name()))).collect();
         let sum = |count: fn(&PoolReport) -> usize| pools.iter().map(count).sum();
         let failed = |instance: &&InstanceReport| instance.status == Health::Failed;
@@ -86,7 +104,7 @@ impl StatusReport {
             leased_instances: sum(|pool| pool.leased_instances),
             available_instances: sum(|pool| pool.available_instances),
         };
-        Self { pools, summary }
+        Self { pools, summary, history }
     }
 }
 

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use greenroom_core::config::{PoolConfig, ToolFilter, UpstreamConfig};
+use greenroom_core::config::{PoolConfig, Reply, ToolFilter, UpstreamConfig};
 use greenroom_core::target::{Modes, Parameters, SessionMode};
 use greenroom_upstream::rpc::CallError;
 use greenroom_upstream::{Driver, Upstream};
@@ -87,6 +87,10 @@ pub(crate) struct ToolBook {
 }
 
 impl ToolBook {
+    pub(crate) fn driver(&self) -> &dyn Driver {
+        self.driver.as_ref()
+    }
+
     pub(crate) fn is_known(&self) -> bool {
         self.current.borrow().is_some()
     }
@@ -155,6 +159,8 @@ pub(crate) struct Additions {
     /// The pools by name and description, the default first.
     pub(crate) pools: Vec<(String, String)>,
     pub(crate) own: Vec<OwnTool>,
+    /// How calls are answered where they do not say, if they can say.
+    pub(crate) reply: Option<Reply>,
 }
 
 impl Additions {
@@ -172,6 +178,9 @@ impl Additions {
         if self.modes.pools {
             properties.insert(parameters.pool.clone(), pool_parameter(&self.pools));
             properties.insert(parameters.instance.clone(), instance_parameter());
+        }
+        if let Some(default) = self.reply {
+            properties.insert(parameters.reply.clone(), reply_parameter(default));
         }
         schema["properties"] = properties.into();
         if self.modes.has_only_sessions() {
@@ -355,7 +364,7 @@ pub struct ToolEntry {
 pub(crate) enum Kind {
     Own(OwnTool),
     /// An upstream's, with these parameters added where calls can be addressed.
-    Proxied(Option<Parameters>),
+    Proxied(Option<Arc<Parameters>>),
 }
 
 pub struct ToolList {
@@ -412,7 +421,8 @@ impl ToolList {
 }
 
 fn proxied(tool: &UpstreamTool, additions: &Additions) -> ToolEntry {
-    let parameters = additions.adds().then(|| Parameters::beside(|name| tool.parameters.contains(name)));
+    let parameters =
+        additions.adds().then(|| Arc::new(Parameters::beside(|name| tool.parameters.contains(name))));
     let raw = match &parameters {
         Some(parameters) => {
             let mut described: Value = serde_json::from_str(tool.raw.get()).expect("it was read before");
@@ -459,6 +469,13 @@ fn instance_parameter() -> Value {
         "description": "Number or alias of one browser in the pool, to come back to the same page. Not given: the next \
                         that is free, so calls may land on different browsers.",
     })
+}
+
+/// The schema of `reply`. It stands on every tool, so it is short.
+fn reply_parameter(default: Reply) -> Value {
+    let description =
+        format!("How much to return; diff: what changed on the page. Default: {}.", default.name());
+    json!({ "type": "string", "enum": Reply::NAMES, "description": description })
 }
 
 /// Under a temporary name first: another process may be reading.

@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use greenroom_core::console::ConsoleEntry;
 use greenroom_core::ids::{Digest, RefId};
 
 use crate::model::*;

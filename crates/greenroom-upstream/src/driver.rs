@@ -20,9 +20,9 @@ use crate::rpc::{CallError, Ended, Notice, Peer, Pending, Progress, ServerInfo};
 
 pub use custom::CustomDriver;
 use playwright::shared::SharedContext;
-use reading::{ReadLog, Reading};
 pub use playwright::shared::{SeatOptions, SharedHost};
 pub use playwright::{PlaywrightDriver, PlaywrightSetup, ProfileError, User, WindowsError};
+use reading::{ReadLog, Reading};
 
 /// How long a browser may take to be told that a call is not wanted any more. One that hangs never answers.
 const INTERRUPT_LIMIT: Duration = Duration::from_secs(2);

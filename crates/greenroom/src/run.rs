@@ -326,6 +326,7 @@ fn engine(
         readable,
         data_dir: data_dir.clone(),
         run_id: run.id().to_owned(),
+        history: config.history,
     };
     let drivers: DriverFactory = Arc::new(move |pool, instance| {
         let upstream = &instance.upstream;

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use greenroom_core::percent::unescape;
 use greenroom_core::target::SessionName;
-use greenroom_engine::{SessionFile, file_uri};
+use greenroom_engine::{Blob, SessionFile, file_uri};
 use rmcp::model::{Resource, ResourceContents};
 
 pub(super) fn resource(session: &SessionName, file: &SessionFile) -> Resource {
@@ -15,7 +15,16 @@ pub(super) fn resource(session: &SessionName, file: &SessionFile) -> Resource {
 }
 
 pub(super) fn contents(uri: &str, file: &SessionFile, bytes: Vec<u8>) -> ResourceContents {
-    let (uri, mime_type) = (uri.to_owned(), Some(file.mime_type.to_owned()));
+    encoded(uri, file.mime_type, bytes)
+}
+
+/// Something that a call brought along.
+pub(super) fn blob(uri: &str, blob: &Blob, bytes: Vec<u8>) -> ResourceContents {
+    encoded(uri, &blob.mime_type, bytes)
+}
+
+fn encoded(uri: &str, mime_type: &str, bytes: Vec<u8>) -> ResourceContents {
+    let (uri, mime_type) = (uri.to_owned(), Some(mime_type.to_owned()));
     match String::from_utf8(bytes) {
         Ok(text) => ResourceContents::TextResourceContents { uri, mime_type, text, meta: None },
         Err(not_text) => {

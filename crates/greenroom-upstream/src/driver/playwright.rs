@@ -329,7 +329,9 @@ impl Driver for PlaywrightDriver {
 
     fn asks_for_part(&self, tool: &str, arguments: &Map<String, Value>) -> bool {
         tool == "browser_snapshot"
-            && ["target", "ref", "depth"].iter().any(|name| arguments.get(*name).is_some_and(|part| !part.is_null()))
+            && ["target", "ref", "depth"]
+                .iter()
+                .any(|name| arguments.get(*name).is_some_and(|part| !part.is_null()))
     }
 }
 

@@ -271,7 +271,9 @@ mod tests {
         assert_eq!(since.as_millis(), 1_794_732_442_256);
         let leap = stamp(Path::new("page-2024-02-29T00-00-00-000Z.yml"), "page-", ".yml").unwrap();
         assert_eq!(leap.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs(), 1_709_164_800);
-        for wrong in ["page-.yml", "page-2026-13-15T08-47-22-256Z.yml", "page-2026-11-15T08-47-22Z.yml", "x.yml"] {
+        for wrong in
+            ["page-.yml", "page-2026-13-15T08-47-22-256Z.yml", "page-2026-11-15T08-47-22Z.yml", "x.yml"]
+        {
             assert_eq!(stamp(Path::new(wrong), "page-", ".yml"), None, "{wrong}");
         }
     }

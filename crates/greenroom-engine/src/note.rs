@@ -1,0 +1,165 @@
+//! One call's way into the record, and out to its caller.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use greenroom_core::ids::RefId;
+use greenroom_store::{CallStatus, Finished, NewCall};
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+use crate::call::{CallFailure, Served};
+use crate::capture::{Caught, text_of};
+use crate::history::{Flight, History, Noted};
+use crate::reply::{About, Manner, compose};
+
+pub(crate) struct Note {
+    history: Arc<History>,
+    /// `None` once it is written down, or not.
+    call: Option<NewCall>,
+    tool: String,
+    owner: String,
+    session: Option<String>,
+    /// Set while and as long as the call is on record.
+    ref_id: Option<RefId>,
+    /// Whether its id was chosen by its caller, who may ask for it again.
+    is_chosen: bool,
+    flight: Option<Flight>,
+    since: Instant,
+    manner: Manner,
+    /// Whether the caller has a way to read what is not returned.
+    can_read: bool,
+}
+
+/// What a call is on record as.
+pub(crate) struct Entry<'a> {
+    pub(crate) ref_id: Option<RefId>,
+    pub(crate) owner: String,
+    /// The life of its session.
+    pub(crate) session: Option<String>,
+    pub(crate) tool: &'a str,
+    pub(crate) arguments: &'a Map<String, Value>,
+}
+
+impl Note {
+    pub(crate) fn new(history: &Arc<History>, entry: Entry<'_>, manner: Manner, can_read: bool) -> Self {
+        Self::with_parent(history, entry, None, manner, can_read)
+    }
+
+    fn with_parent(
+        history: &Arc<History>,
+        entry: Entry<'_>,
+        parent: Option<RefId>,
+        manner: Manner,
+        can_read: bool,
+    ) -> Self {
+        let call = history.is_on().then(|| NewCall {
+            ref_id: entry.ref_id.unwrap_or_else(RefId::new_v4),
+            owner: entry.owner.clone(),
+            session: entry.session.clone(),
+            parent,
+            tool: entry.tool.to_owned(),
+            params: serde_json::to_string(entry.arguments).expect("JSON can be written"),
+            at: SystemTime::now(),
+        });
+        Self {
+            history: Arc::clone(history),
+            call,
+            tool: entry.tool.to_owned(),
+            owner: entry.owner,
+            session: entry.session,
+            ref_id: None,
+            is_chosen: entry.ref_id.is_some(),
+            flight: None,
+            since: Instant::now(),
+            manner,
+            can_read: can_read && history.is_on(),
+        }
+    }
+
+    /// A step of this script.
+    pub(crate) fn step(&self, tool: &str, arguments: &Map<String, Value>) -> Self {
+        let entry =
+            Entry { ref_id: None, owner: self.owner.clone(), session: self.session.clone(), tool, arguments };
+        Self::with_parent(&self.history, entry, self.ref_id, self.manner, self.can_read)
+    }
+
+    pub(crate) fn ref_id(&self) -> Option<RefId> {
+        self.ref_id
+    }
+
+    pub(crate) fn owner(&self) -> &str {
+        &self.owner
+    }
+
+    pub(crate) fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// How long a text may be before it is cut; 0 for any length.
+    pub(crate) fn budget(&self) -> usize {
+        if self.can_read { self.manner.budget } else { 0 }
+    }
+
+    /// Writes down that the call has arrived. Gives back its id where there is such a call already.
+    pub(crate) async fn begin(&mut self) -> Option<RefId> {
+        match self.history.begin(self.call.take()?).await {
+            Noted::Yes(ref_id) => {
+                self.ref_id = Some(ref_id);
+                self.flight = self.is_chosen.then(|| self.history.take_off(ref_id));
+                None
+            }
+            Noted::No => None,
+            Noted::Known(ref_id) => Some(ref_id),
+        }
+    }
+
+    /// Writes down what became of it, and makes the reply.
+    pub(crate) async fn finish(
+        &mut self,
+        result: Result<Bytes, CallFailure>,
+        caught: Caught,
+        served: Option<&Served>,
+    ) -> Result<Bytes, CallFailure> {
+        let Some(ref_id) = self.ref_id else { return result };
+        let at = SystemTime::now();
+        let error = match &result {
+            Ok(_) if !caught.is_error => None,
+            Ok(_) => {
+                let text = caught.body.as_ref().and_then(text_of);
+                Some(text.unwrap_or("the tool reported an error").to_owned())
+            }
+            Err(failure) => Some(failure.to_string()),
+        };
+        let page = caught.page();
+        let finished = Finished {
+            ref_id,
+            status: if error.is_some() { CallStatus::Error } else { CallStatus::Success },
+            result: result.as_ref().ok().filter(|_| caught.result.is_none()).cloned(),
+            snapshot: caught.capture.snapshot.clone(),
+            console: caught.capture.console.clone(),
+            error,
+            at,
+            took: self.since.elapsed(),
+            waited: served.map(|served| served.waited).unwrap_or_default(),
+            pool: served.map(|served| served.pool.clone()),
+            instance: served.and_then(|served| served.instance.clone()),
+            url: page.map(|page| page.url.clone()),
+            title: page.map(|page| page.title.clone()),
+            blobs: caught.blob_refs(),
+        };
+        if !self.history.finish(finished).await {
+            // What cannot be read later is returned now.
+            self.ref_id = None;
+            return result;
+        }
+        self.flight = None;
+        if !self.can_read {
+            return result;
+        }
+        let session = served.and_then(|served| served.session.as_deref());
+        let about = About { ref_id, session, tool: &self.tool, at };
+        result.map(|bytes| compose(self.manner, &about, bytes, caught))
+    }
+}
