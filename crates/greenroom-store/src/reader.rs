@@ -1,56 +1,402 @@
+//! Reading back.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use greenroom_core::console::ConsoleEntry;
 use greenroom_core::ids::{Digest, RefId};
+use rusqlite::types::{Null, ToSql, ValueRef};
+use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
-use crate::model::*;
+use crate::blobs::Blobs;
+use crate::database;
+use crate::model::{
+    BlobRef, Call, CallStatus, ConsoleEntry, Cursor, Filter, Found, Level, SessionRow, SessionState, Stats,
+    StoreError,
+};
+use crate::records::Spelled;
+use crate::words::{count, duration, location, micros, time};
 
-pub struct Reader;
-
-fn later<T>() -> Result<T, StoreError> {
-    Err(StoreError::Read("not built yet".into()))
+/// One connection that only reads, and the folder of blobs. It works beside a running server and when there is none.
+pub struct Reader {
+    database: Connection,
+    path: PathBuf,
+    /// Which file it is, since it may be put aside and another begun.
+    file: Option<(u64, u64)>,
+    blobs: Blobs,
 }
 
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Read(error.to_string())
+    }
+}
+
+/// The columns of a call, in the order of [`call_from`].
+const CALL: &str =
+    "SELECT q.ref_id, q.owner, q.session_id, s.name, q.parent, q.tool_name, q.params, q.timestamp,
+        r.status, r.timestamp, r.took, r.waited, r.pool, r.instance, r.url, r.title, r.error_message,
+        r.result_bytes, r.page_snapshot, c.hash, r.snapshot_bytes, r.console_count, r.console_errors
+    FROM requests AS q
+    LEFT JOIN responses AS r ON r.ref_id = q.ref_id
+    LEFT JOIN sessions AS s ON s.session_id = q.session_id
+    LEFT JOIN contents AS c ON c.content_id = r.snapshot_content";
+
 impl Reader {
-    pub fn open(_folder: &Path) -> Result<Reader, StoreError> {
-        later()
+    /// Opens the history in a folder for looking only.
+    pub fn open(folder: &Path) -> Result<Self, StoreError> {
+        let path = database::path_in(folder);
+        let file = which_file(&path);
+        let database = database::open_for_reading(folder)?;
+        Ok(Self { database, path, file, blobs: Blobs::in_folder(folder) })
     }
-    pub fn call(&self, _owner: Option<&str>, _ref_id: RefId) -> Result<Found<Call>, StoreError> {
-        later()
+
+    /// Whether what it reads is still the history of its folder.
+    pub(crate) fn is_current(&self) -> bool {
+        self.file == which_file(&self.path)
     }
-    pub fn result(&self, _ref_id: RefId) -> Result<Option<Bytes>, StoreError> {
-        later()
+
+    /// A call, if it is that owner's. `None`: whoever's it is.
+    pub fn call(&self, owner: Option<&str>, ref_id: RefId) -> Result<Found<Call>, StoreError> {
+        let id = Spelled::new(ref_id);
+        let call = self
+            .database
+            .prepare_cached(&format!("{CALL} WHERE q.ref_id = ?1 AND (?2 IS NULL OR q.owner = ?2)"))?
+            .query_row(params![id, owner], call_from)
+            .optional()?;
+        if let Some(call) = call {
+            return Ok(Found::Here(self.with_blobs(call)?));
+        }
+        let expired = self
+            .database
+            .prepare_cached("SELECT 1 FROM expired WHERE ref_id = ?1 AND (?2 IS NULL OR owner = ?2)")?
+            .exists(params![id, owner])?;
+        Ok(if expired { Found::Expired } else { Found::Unknown })
     }
-    pub fn snapshot(&self, _ref_id: RefId) -> Result<Option<String>, StoreError> {
-        later()
+
+    /// The result of a call, byte for byte.
+    pub fn result(&self, ref_id: RefId) -> Result<Option<Bytes>, StoreError> {
+        self.content(
+            "SELECT coalesce(r.result, c.data) FROM responses AS r
+             LEFT JOIN contents AS c ON c.content_id = r.result_content WHERE r.ref_id = ?",
+            ref_id,
+        )
+        .map(|content| content.map(Bytes::from))
     }
-    pub fn console(&self, _ref_id: RefId) -> Result<Vec<ConsoleEntry>, StoreError> {
-        later()
+
+    /// The snapshot that a call brought.
+    pub fn snapshot(&self, ref_id: RefId) -> Result<Option<String>, StoreError> {
+        let content = self.content(
+            "SELECT coalesce(r.page_snapshot, c.data) FROM responses AS r
+             LEFT JOIN contents AS c ON c.content_id = r.snapshot_content WHERE r.ref_id = ?",
+            ref_id,
+        )?;
+        content
+            .map(|bytes| String::from_utf8(bytes).map_err(|error| StoreError::Read(error.to_string())))
+            .transpose()
     }
-    pub fn latest(&self, _owner: Option<&str>, _session: &str) -> Result<Option<Call>, StoreError> {
-        later()
+
+    fn content(&self, query: &str, ref_id: RefId) -> Result<Option<Vec<u8>>, StoreError> {
+        let content = self
+            .database
+            .prepare_cached(query)?
+            .query_row([Spelled::new(ref_id)], |row| {
+                Ok(match row.get_ref(0)? {
+                    ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(bytes.to_vec()),
+                    _ => None,
+                })
+            })
+            .optional()?;
+        Ok(content.flatten())
     }
-    pub fn calls(&self, _filter: &Filter) -> Result<Vec<Call>, StoreError> {
-        later()
+
+    /// What the page said while the call ran, in order.
+    pub fn console(&self, ref_id: RefId) -> Result<Vec<ConsoleEntry>, StoreError> {
+        let mut statement = self.database.prepare_cached(
+            "SELECT level, message, timestamp, location FROM console_logs WHERE ref_id = ? ORDER BY id",
+        )?;
+        let entries = statement.query_map([Spelled::new(ref_id)], |row| {
+            Ok(ConsoleEntry {
+                level: Level::from_word(row.get_ref(0)?.as_str()?),
+                message: row.get(1)?,
+                at: row.get::<_, Option<i64>>(2)?.map(time),
+                location: row.get::<_, Option<String>>(3)?.as_deref().and_then(location),
+            })
+        })?;
+        Ok(entries.collect::<Result<_, _>>()?)
     }
-    pub fn cursor(&self, _ref_id: RefId) -> Result<Option<Cursor>, StoreError> {
-        later()
+
+    /// The newest call of a session that has a snapshot, else the newest that was answered.
+    pub fn latest(&self, owner: Option<&str>, session: &str) -> Result<Option<Call>, StoreError> {
+        let lives = self.sessions(owner, session)?;
+        for must_have in ["r.snapshot_bytes IS NOT NULL", "r.status IS NOT NULL"] {
+            let query = format!("{CALL} WHERE q.session_id = ? AND {must_have} ORDER BY q.seq DESC LIMIT 1");
+            for life in &lives {
+                let call =
+                    self.database.prepare_cached(&query)?.query_row([&life.id], call_from).optional()?;
+                if let Some(call) = call {
+                    return self.with_blobs(call).map(Some);
+                }
+            }
+        }
+        Ok(None)
     }
-    pub fn sessions(&self, _owner: Option<&str>, _name: &str) -> Result<Vec<SessionRow>, StoreError> {
-        later()
+
+    /// The calls of which everything in the filter holds.
+    pub fn calls(&self, filter: &Filter) -> Result<Vec<Call>, StoreError> {
+        let mut conditions = vec!["TRUE"];
+        let mut values: Vec<Box<dyn ToSql>> = Vec::new();
+        let mut must = |condition: &'static str, value: Box<dyn ToSql>| {
+            conditions.push(condition);
+            values.push(value);
+        };
+        if let Some(owner) = &filter.owner {
+            must("q.owner = ?", Box::new(owner.clone()));
+        }
+        if let Some(session) = &filter.session {
+            let lives = self.sessions(filter.owner.as_deref(), session)?;
+            let lives: Vec<_> = lives.into_iter().map(|life| life.id).collect();
+            let lives = serde_json::to_string(&lives).map_err(|error| StoreError::Read(error.to_string()))?;
+            must("q.session_id IN (SELECT value FROM json_each(?))", Box::new(lives));
+        }
+        if let Some(tool) = &filter.tool {
+            must("q.tool_name = ?", Box::new(tool.clone()));
+        }
+        match filter.status {
+            // Without a look at every call: few wait for their answer.
+            Some(CallStatus::Pending) => {
+                must("q.ref_id IN (SELECT ref_id FROM in_flight) AND r.status IS ?", Box::new(Null));
+            }
+            Some(status) => must("r.status = ?", Box::new(status.word())),
+            None => {}
+        }
+        if let Some(since) = filter.since {
+            must("q.timestamp >= ?", Box::new(micros(since)));
+        }
+        if let Some(until) = filter.until {
+            must("q.timestamp <= ?", Box::new(micros(until)));
+        }
+        if let Some(after) = filter.after {
+            match self.place(after)? {
+                Place::At(seq) => must("q.seq > ?", Box::new(seq)),
+                Place::BeforeAll => {}
+                Place::Nowhere => return Ok(Vec::new()),
+            }
+        }
+        if let Some(before) = filter.before {
+            match self.place(before)? {
+                Place::At(seq) => must("q.seq < ?", Box::new(seq)),
+                Place::BeforeAll | Place::Nowhere => return Ok(Vec::new()),
+            }
+        }
+        values.push(Box::new(i64::try_from(filter.limit).unwrap_or(i64::MAX)));
+        let conditions = conditions.join(" AND ");
+        let direction = if filter.after.is_some() { "ASC" } else { "DESC" };
+        let query = format!("{CALL} WHERE {conditions} ORDER BY q.seq {direction} LIMIT ?");
+        let mut statement = self.database.prepare_cached(&query)?;
+        let calls = statement
+            .query_map(params_from_iter(values.iter().map(AsRef::as_ref)), call_from)?
+            .collect::<Result<Vec<_>, _>>()?;
+        calls.into_iter().map(|call| self.with_blobs(call)).collect()
     }
-    pub fn blob(
-        &self,
-        _owner: Option<&str>,
-        _digest: Digest,
-    ) -> Result<Found<(BlobRef, PathBuf)>, StoreError> {
-        later()
+
+    /// Where a call is in the order on record.
+    fn place(&self, ref_id: RefId) -> Result<Place, StoreError> {
+        let id = Spelled::new(ref_id);
+        let seq = self
+            .database
+            .prepare_cached("SELECT seq FROM requests WHERE ref_id = ?")?
+            .query_row([&id], |row| row.get(0))
+            .optional()?;
+        if let Some(seq) = seq {
+            return Ok(Place::At(seq));
+        }
+        let expired =
+            self.database.prepare_cached("SELECT 1 FROM expired WHERE ref_id = ?")?.exists([&id])?;
+        Ok(if expired { Place::BeforeAll } else { Place::Nowhere })
     }
+
+    /// How far a call's content has been read.
+    pub fn cursor(&self, ref_id: RefId) -> Result<Option<Cursor>, StoreError> {
+        let cursor = self
+            .database
+            .prepare_cached(
+                "SELECT cursor_position, last_snapshot_hash, last_read FROM diff_cursors WHERE ref_id = ?",
+            )?
+            .query_row([Spelled::new(ref_id)], |row| {
+                Ok(Cursor { position: count(row.get(0)?), hash: parsed(row, 1)?, read: time(row.get(2)?) })
+            })
+            .optional()?;
+        Ok(cursor)
+    }
+
+    /// The lives of a session, by its name or by the id of one of them, newest first.
+    pub fn sessions(&self, owner: Option<&str>, name: &str) -> Result<Vec<SessionRow>, StoreError> {
+        let mut statement = self.database.prepare_cached(
+            "SELECT session_id, owner, name, run, state, created_at, last_activity, metadata FROM sessions
+             WHERE (name = ?1 OR session_id = ?1) AND (?2 IS NULL OR owner = ?2)
+             ORDER BY created_at DESC, rowid DESC",
+        )?;
+        let sessions = statement.query_map(params![name, owner], |row| {
+            Ok(SessionRow {
+                id: row.get(0)?,
+                owner: row.get(1)?,
+                name: row.get(2)?,
+                run: row.get(3)?,
+                state: SessionState::from_word(row.get_ref(4)?.as_str()?),
+                created: time(row.get(5)?),
+                last_activity: time(row.get(6)?),
+                metadata: row.get(7)?,
+            })
+        })?;
+        Ok(sessions.collect::<Result<_, _>>()?)
+    }
+
+    /// A blob that a call of that owner brought along, and the file that it is in.
+    pub fn blob(&self, owner: Option<&str>, digest: Digest) -> Result<Found<(BlobRef, PathBuf)>, StoreError> {
+        let brought = self
+            .database
+            .prepare_cached(
+                "SELECT b.mime_type, b.size FROM call_blobs AS b JOIN requests AS q ON q.ref_id = b.ref_id
+                 WHERE b.digest = ?1 AND (?2 IS NULL OR q.owner = ?2) LIMIT 1",
+            )?
+            .query_row(params![digest.to_string(), owner], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        let Some((mime_type, size)) = brought else { return Ok(Found::Unknown) };
+        let blob = BlobRef { digest, mime_type, size: count(size) };
+        if !self.blobs.has(&digest, blob.size) {
+            return Ok(Found::Expired);
+        }
+        let path = self.blobs.path(&digest);
+        Ok(Found::Here((blob, path)))
+    }
+
+    /// Whether a blob is on record, be it that no call refers to it yet.
+    pub(crate) fn knows_blob(&self, digest: &Digest) -> Result<bool, StoreError> {
+        let mut statement = self.database.prepare_cached("SELECT 1 FROM blobs WHERE digest = ?")?;
+        Ok(statement.exists([digest.to_string()])?)
+    }
+
+    /// How much there is.
     pub fn stats(&self) -> Result<Stats, StoreError> {
-        later()
+        let one = |query: &str| self.database.query_row(query, [], |row| row.get::<_, i64>(0)).map(count);
+        let two = |query: &str| {
+            self.database.query_row(query, [], |row| Ok((count(row.get(0)?), count(row.get(1)?))))
+        };
+        let end = |direction: &str| {
+            let query = format!("SELECT timestamp FROM requests ORDER BY seq {direction} LIMIT 1");
+            self.database.query_row(&query, [], |row| row.get::<_, i64>(0)).optional()
+        };
+        let (contents, content_bytes) = two("SELECT count(*), coalesce(sum(size), 0) FROM contents")?;
+        let (blobs, blob_bytes) = two("SELECT count(*), coalesce(sum(size), 0) FROM blobs")?;
+        Ok(Stats {
+            calls: one("SELECT count(*) FROM requests")?,
+            sessions: one("SELECT count(*) FROM sessions")?,
+            contents,
+            content_bytes,
+            database_bytes: one("PRAGMA page_count")? * one("PRAGMA page_size")?,
+            blobs,
+            blob_bytes,
+            oldest: end("ASC")?.map(time),
+            newest: end("DESC")?.map(time),
+        })
     }
+
+    /// What is wrong with the database. Nothing: it is sound.
     pub fn check(&self) -> Result<Vec<String>, StoreError> {
-        later()
+        let mut faults = self
+            .database
+            .prepare("PRAGMA integrity_check")?
+            .query_map([], |row| row.get(0))?
+            .collect::<Result<Vec<String>, _>>()?;
+        faults.retain(|fault| fault != "ok");
+        let orphans = self
+            .database
+            .prepare("PRAGMA foreign_key_check")?
+            .query_map([], |row| {
+                let (table, number): (String, Option<i64>) = (row.get(0)?, row.get(1)?);
+                let parent: String = row.get(2)?;
+                let number = number.map(|number| format!(" {number}")).unwrap_or_default();
+                Ok(format!("row{number} of {table} refers to nothing in {parent}"))
+            })?
+            .collect::<Result<Vec<String>, _>>()?;
+        faults.extend(orphans);
+        Ok(faults)
     }
+
+    fn with_blobs(&self, mut call: Call) -> Result<Call, StoreError> {
+        call.blobs = self
+            .database
+            .prepare_cached(
+                "SELECT digest, mime_type, size FROM call_blobs WHERE ref_id = ? ORDER BY position",
+            )?
+            .query_map([Spelled::new(call.ref_id)], |row| {
+                Ok(BlobRef { digest: parsed(row, 0)?, mime_type: row.get(1)?, size: count(row.get(2)?) })
+            })?
+            .collect::<Result<_, _>>()?;
+        Ok(call)
+    }
+}
+
+/// Where a call is in the order on record.
+enum Place {
+    At(i64),
+    /// Retention removed it, and what is removed is the oldest.
+    BeforeAll,
+    Nowhere,
+}
+
+fn which_file(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+}
+
+fn call_from(row: &Row<'_>) -> Result<Call, rusqlite::Error> {
+    let status = match row.get_ref(8)?.as_str_or_null()? {
+        Some("success") => CallStatus::Success,
+        Some(_) => CallStatus::Error,
+        None => CallStatus::Pending,
+    };
+    // Of a short snapshot there is only the text; its digest takes no time to work out.
+    let snapshot = match (row.get_ref(18)?.as_str_or_null()?, row.get::<_, Option<[u8; 32]>>(19)?) {
+        (Some(text), _) => Some(Digest::of(text.as_bytes())),
+        (None, hash) => hash.map(Digest::from_bytes),
+    };
+    let number =
+        |column: usize| Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(column)?.map_or(0, count));
+    Ok(Call {
+        ref_id: parsed(row, 0)?,
+        owner: row.get(1)?,
+        session: row.get(2)?,
+        session_name: row.get(3)?,
+        parent: row.get_ref(4)?.as_str_or_null()?.map(|_| parsed(row, 4)).transpose()?,
+        tool: row.get(5)?,
+        params: row.get(6)?,
+        at: time(row.get(7)?),
+        status,
+        answered: row.get::<_, Option<i64>>(9)?.map(time),
+        took: row.get::<_, Option<i64>>(10)?.map(duration),
+        waited: row.get::<_, Option<i64>>(11)?.map(duration),
+        pool: row.get(12)?,
+        instance: row.get(13)?,
+        url: row.get(14)?,
+        title: row.get(15)?,
+        error: row.get(16)?,
+        result_bytes: number(17)?,
+        snapshot,
+        snapshot_bytes: number(20)?,
+        console_count: number(21)?,
+        console_errors: number(22)?,
+        blobs: Vec::new(),
+    })
+}
+
+fn parsed<T: std::str::FromStr>(row: &Row<'_>, column: usize) -> Result<T, rusqlite::Error>
+where
+    T::Err: std::error::Error + Send + Sync + 'static,
+{
+    row.get_ref(column)?.as_str()?.parse().map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(error))
+    })
 }

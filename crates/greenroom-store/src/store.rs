@@ -1,54 +1,295 @@
-use std::path::Path;
-use std::sync::Arc;
-use std::time::SystemTime;
+//! The handle: what the engine holds.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use greenroom_core::ids::RefId;
+use greenroom_core::ids::{Digest, RefId};
+use tokio::sync::mpsc::{self, UnboundedSender};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::task::spawn_blocking;
 
-use crate::model::*;
+use crate::blobs::{Blobs, GRACE};
+use crate::clean::Slice;
+use crate::database;
+use crate::model::{
+    Begun, BlobRef, Cleaned, Cursor, Durability, Finished, NewCall, NewSession, Retention, SessionState,
+    Stats, StoreConfig, StoreError, StoreHealth,
+};
 use crate::reader::Reader;
+use crate::records::{Answer, weight};
+use crate::words::{duration_micros, micros, number};
+use crate::writer::{Command, Done, What, Writer};
+
+/// Writes that may be queued. Who comes later waits.
+const QUEUE: usize = 1024;
+/// Beginnings and ends of sessions that may be queued. They cannot wait, so there is more room.
+const SESSION_QUEUE: usize = 64 * 1024;
+const READERS: usize = 4;
+/// What is bigger is hashed where it holds up nobody.
+const BIG: usize = 64 * 1024;
+/// Files that one slice of cleaning looks at.
+const STRAYS: usize = 100;
 
 #[derive(Clone)]
-pub struct Store(Arc<()>);
+pub struct Store(Arc<Inner>);
 
-fn later<T>() -> Result<T, StoreError> {
-    Err(StoreError::Write("not built yet".into()))
+struct Inner {
+    folder: PathBuf,
+    durability: Durability,
+    retention: Retention,
+    blobs: Arc<Blobs>,
+    queue: UnboundedSender<Command>,
+    room: Arc<Semaphore>,
+    session_room: Arc<Semaphore>,
+    health: Arc<Mutex<StoreHealth>>,
+    readers: Mutex<Vec<Reader>>,
+    reading: Semaphore,
 }
 
 impl Store {
-    pub fn open(_config: StoreConfig, _is_alive: impl Fn(&str) -> bool) -> Result<Store, StoreError> {
-        Ok(Self(Arc::new(())))
+    /// Opens or makes the history in a folder and ends what dead runs left in it. `is_alive` says whether the lock of
+    /// another run is held.
+    pub fn open(config: StoreConfig, is_alive: impl Fn(&str) -> bool) -> Result<Self, StoreError> {
+        let StoreConfig { folder, run, durability, retention } = config;
+        let failed = |source: Box<dyn std::error::Error + Send + Sync>| StoreError::Open {
+            path: database::path_in(&folder),
+            source,
+        };
+        let mut database = database::open_for_writing(&folder, durability, false)?;
+        let blobs = Arc::new(Blobs::in_folder(&folder));
+        blobs.make().map_err(|error| failed(error.into()))?;
+        let now = micros(SystemTime::now());
+        let mut settled = database::settle_dead_runs(&mut database, &run, now, &is_alive);
+        if settled.as_ref().is_err_and(database::is_damage) {
+            drop(database);
+            database = database::open_for_writing(&folder, durability, true)?;
+            settled = database::settle_dead_runs(&mut database, &run, now, &is_alive);
+        }
+        settled.map_err(|error| failed(error.into()))?;
+
+        let health = Arc::new(Mutex::new(StoreHealth::default()));
+        let (queue, commands) = mpsc::unbounded_channel();
+        let writer = Writer {
+            folder: folder.clone(),
+            run,
+            durability,
+            blobs: Arc::clone(&blobs),
+            database: Some(database),
+            is_suspect: false,
+            health: Arc::clone(&health),
+            missed: Vec::new(),
+        };
+        thread::Builder::new()
+            .name("history".to_owned())
+            .spawn(move || writer.run(commands))
+            .map_err(|error| failed(error.into()))?;
+        Ok(Self(Arc::new(Inner {
+            folder,
+            durability,
+            retention,
+            blobs,
+            queue,
+            room: Arc::new(Semaphore::new(QUEUE)),
+            session_room: Arc::new(Semaphore::new(SESSION_QUEUE)),
+            health,
+            readers: Mutex::new(Vec::new()),
+            reading: Semaphore::new(READERS),
+        })))
     }
-    pub fn session_began(&self, _session: NewSession) {}
-    pub fn session_ended(&self, _id: &str, _state: SessionState) {}
-    pub async fn begin(&self, _call: NewCall) -> Result<Begun, StoreError> {
-        later()
+
+    /// A session began. Queued: whatever is written later comes after it.
+    pub fn session_began(&self, session: NewSession) {
+        self.queue_for_session(What::SessionBegan(session));
     }
-    pub async fn finish(&self, _call: Finished) -> Result<(), StoreError> {
-        later()
+
+    /// A session ended. Queued, like its beginning.
+    pub fn session_ended(&self, id: &str, state: SessionState) {
+        self.queue_for_session(What::SessionEnded(id.to_owned(), state));
     }
-    pub async fn set_cursor(&self, _ref_id: RefId, _cursor: Cursor) -> Result<(), StoreError> {
-        later()
+
+    fn queue_for_session(&self, what: What) {
+        match Arc::clone(&self.0.session_room).try_acquire_owned() {
+            // Nobody listens after the end.
+            Ok(room) => drop(self.0.queue.send(Command { what, done: None, _room: Some(room) })),
+            Err(_) => tracing::debug!("too much is queued to note the beginning or end of a session"),
+        }
     }
-    pub async fn put_blob(&self, _bytes: Bytes, _mime_type: &str) -> Result<BlobRef, StoreError> {
-        later()
+
+    /// Writes down a call that arrived. It is committed when this returns.
+    pub async fn begin(&self, call: NewCall) -> Result<Begun, StoreError> {
+        match self.write(What::Begin(call)).await? {
+            Done::Begun(begun) => Ok(begun),
+            _ => Err(unexpected()),
+        }
     }
+
+    /// Writes down an answer. It is committed when this returns.
+    pub async fn finish(&self, call: Finished) -> Result<(), StoreError> {
+        let ref_id = call.ref_id;
+        let answer = if weight(&call) > BIG {
+            spawn_blocking(move || Answer::new(call)).await.map_err(|error| write_error(&error))?
+        } else {
+            Answer::new(call)
+        };
+        match self.write(What::Finish(Box::new(answer))).await? {
+            Done::NotWaiting => {
+                Err(StoreError::Write(format!("the call {ref_id} is not on record, or was answered before")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes how far a call's content has been read.
+    pub async fn set_cursor(&self, ref_id: RefId, cursor: Cursor) -> Result<(), StoreError> {
+        self.write(What::SetCursor(ref_id, cursor)).await.map(drop)
+    }
+
+    /// Keeps a blob. The same content is kept once.
+    pub async fn put_blob(&self, bytes: Bytes, mime_type: &str) -> Result<BlobRef, StoreError> {
+        let size = bytes.len() as u64;
+        if let Some(most) = self.0.retention.blob_bytes.filter(|most| size > *most) {
+            return Err(StoreError::TooLarge { size, most });
+        }
+        let digest = {
+            let bytes = bytes.clone();
+            spawn_blocking(move || Digest::of(&bytes)).await.map_err(|error| write_error(&error))?
+        };
+        let blob = BlobRef { digest, mime_type: mime_type.to_owned(), size };
+        // On record first: from here on cleaning leaves it alone, so a file that is there stays.
+        self.write(What::PutBlob(blob.clone(), micros(SystemTime::now()))).await?;
+        let (blobs, durability) = (Arc::clone(&self.0.blobs), self.0.durability);
+        spawn_blocking(move || match blobs.has(&digest, size) {
+            true => Ok(()),
+            false => blobs.write(&digest, &bytes, durability),
+        })
+        .await
+        .map_err(|error| write_error(&error))?
+        .map_err(|error| write_error(&error))?;
+        Ok(blob)
+    }
+
+    /// Reads, beside the writer, on a thread that may wait for the disk.
     pub async fn read<T: Send + 'static>(
         &self,
-        _f: impl FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
+        f: impl FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        later()
+        let read_error = |error: &dyn std::error::Error| StoreError::Read(error.to_string());
+        let _turn = self.0.reading.acquire().await.map_err(|error| read_error(&error))?;
+        let inner = Arc::clone(&self.0);
+        spawn_blocking(move || {
+            let idle = inner.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let reader = match idle {
+                Some(reader) if reader.is_current() => reader,
+                _ => Reader::open(&inner.folder)?,
+            };
+            let read = f(&reader);
+            if read.is_ok() {
+                inner.readers.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
+            }
+            read
+        })
+        .await
+        .map_err(|error| read_error(&error))?
     }
+
+    /// Whether writing works, and what was lost.
     pub fn health(&self) -> StoreHealth {
-        let _ = &self.0;
-        StoreHealth::default()
+        self.0.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
-    pub async fn clean(&self, _now: SystemTime) -> Result<Cleaned, StoreError> {
-        later()
+
+    /// Removes what is too old or too much. Calls that are made meanwhile wait for one small slice at most.
+    pub async fn clean(&self, now: SystemTime) -> Result<Cleaned, StoreError> {
+        let now_micros = micros(now);
+        let ago = |age: Duration| now_micros.saturating_sub(duration_micros(age));
+        let Retention { age, database_bytes, blob_age, blob_bytes } = self.0.retention;
+
+        let mut work = Vec::new();
+        if let Some(age) = age {
+            work.push(Slice::OldCalls { before: ago(age), after: 0 });
+        }
+        if let Some(most) = database_bytes {
+            let goal = number(most / 10 * 9);
+            work.push(Slice::SurplusCalls { above: number(most), goal, after: 0 });
+        }
+        if age.is_some() || database_bytes.is_some() {
+            work.push(Slice::EmptySessions { before: age.map_or(i64::MIN, ago), after: 0 });
+        }
+        work.push(Slice::Forget);
+        if let Some(age) = blob_age {
+            work.push(Slice::OldBlobs { before: ago(age) });
+        }
+        if let Some(most) = blob_bytes {
+            work.push(Slice::SurplusBlobs { most: number(most) });
+        }
+        work.push(Slice::UnusedBlobs { before: ago(GRACE), after: (i64::MIN, String::new()) });
+        let blobs = Arc::clone(&self.0.blobs);
+        let strays = self
+            .read(move |reader| Ok(blobs.strays(now, |digest| reader.knows_blob(digest).unwrap_or(true))))
+            .await?;
+        work.extend(strays.chunks(STRAYS).map(|strays| Slice::StrayBlobs(strays.to_vec())));
+        work.push(Slice::FreePages);
+
+        let mut cleaned = Cleaned::default();
+        for slice in work {
+            let mut next = Some(slice);
+            while let Some(slice) = next {
+                let Done::Cleaned(done) = self.write(What::Clean(slice)).await? else {
+                    return Err(unexpected());
+                };
+                cleaned.calls += done.cleaned.calls;
+                cleaned.contents += done.cleaned.contents;
+                cleaned.blobs += done.cleaned.blobs;
+                next = done.next;
+            }
+        }
+        Ok(cleaned)
     }
-    pub async fn close(&self) {}
+
+    /// Ends the writer after what is queued. Nothing is written any more.
+    pub async fn close(&self) {
+        // An error means that it has ended already.
+        let _ = self.send(What::Close, None).await;
+    }
+
+    async fn write(&self, what: What) -> Result<Done, StoreError> {
+        let room = Arc::clone(&self.0.room).acquire_owned().await.map_err(|error| write_error(&error))?;
+        self.send(what, Some(room)).await
+    }
+
+    async fn send(&self, what: What, room: Option<OwnedSemaphorePermit>) -> Result<Done, StoreError> {
+        let ended = || StoreError::Write("the history is closed".to_owned());
+        let (done, outcome) = oneshot::channel();
+        self.0.queue.send(Command { what, done: Some(done), _room: room }).map_err(|_| ended())?;
+        outcome.await.map_err(|_| ended())?
+    }
 }
 
-pub fn vacuum(_folder: &Path) -> Result<Stats, StoreError> {
-    later()
+fn write_error(error: &dyn std::error::Error) -> StoreError {
+    StoreError::Write(error.to_string())
+}
+
+fn unexpected() -> StoreError {
+    StoreError::Write("the writer answered something else".to_owned())
+}
+
+/// Makes the database as small as it can be.
+pub fn vacuum(folder: &Path) -> Result<Stats, StoreError> {
+    // So that a folder without a history is an error, and not one afterwards.
+    Reader::open(folder)?;
+    let database = database::open_for_writing(folder, Durability::Process, false)?;
+    database.execute_batch("VACUUM").map_err(|error| match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => {
+            StoreError::Write("a running Greenroom is using it just now; try again, or stop it first".into())
+        }
+        _ => write_error(&error),
+    })?;
+    // Only now does the file become smaller; beside a running server perhaps a little later.
+    database
+        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        .map_err(|error| write_error(&error))?;
+    drop(database);
+    Reader::open(folder)?.stats()
 }

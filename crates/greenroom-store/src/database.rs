@@ -1,0 +1,210 @@
+//! The file: opening it, bringing it up to date, and putting it aside when it is damaged.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, params};
+use rusqlite_migration::{M, Migrations, SchemaVersion};
+
+use crate::model::{Durability, StoreError};
+
+static MIGRATIONS: LazyLock<Migrations<'static>> =
+    LazyLock::new(|| Migrations::new(vec![M::up(include_str!("schema/001.sql"))]));
+
+/// Another Greenroom may be writing to the same file.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(crate) fn path_in(folder: &Path) -> PathBuf {
+    folder.join("greenroom.db")
+}
+
+/// Makes a folder that is nobody else's to look into.
+pub(crate) fn make_private_folder(folder: &Path) -> std::io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+/// Opens the database for writing, made or brought up to date where needed. A damaged one is put aside first. A
+/// suspect one is looked at in full, which takes time.
+pub(crate) fn open_for_writing(
+    folder: &Path,
+    durability: Durability,
+    is_suspect: bool,
+) -> Result<Connection, StoreError> {
+    let path = path_in(folder);
+    let failed =
+        |source: Box<dyn std::error::Error + Send + Sync>| StoreError::Open { path: path.clone(), source };
+    make_private_folder(folder).map_err(|error| failed(error.into()))?;
+    // Two Greenrooms that start at once must not both make the file, nor both put it aside.
+    let turn = private_file(&folder.join("greenroom.db.opening")).map_err(|error| failed(error.into()))?;
+    turn.lock().map_err(|error| failed(error.into()))?;
+
+    let opened = connect(&path, durability).and_then(|connection| match is_suspect {
+        true => look_through(connection),
+        false => Ok(connection),
+    });
+    match opened {
+        Err(Trouble::Damaged(cause)) => {
+            let aside = put_aside(&path).map_err(|error| failed(error.into()))?;
+            tracing::error!(
+                %cause,
+                kept = %aside.display(),
+                "the history is damaged: it was put aside and a new one begun"
+            );
+            connect(&path, durability)
+        }
+        other => other,
+    }
+    .map_err(|trouble| match trouble {
+        Trouble::Newer => StoreError::Newer,
+        Trouble::Damaged(cause) => failed(cause.into()),
+        Trouble::Other(cause) => failed(cause),
+    })
+}
+
+enum Trouble {
+    Damaged(String),
+    Newer,
+    Other(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl From<rusqlite::Error> for Trouble {
+    fn from(error: rusqlite::Error) -> Self {
+        if is_damage(&error) { Self::Damaged(error.to_string()) } else { Self::Other(error.into()) }
+    }
+}
+
+impl From<rusqlite_migration::Error> for Trouble {
+    fn from(error: rusqlite_migration::Error) -> Self {
+        use rusqlite_migration::{Error, MigrationDefinitionError::DatabaseTooFarAhead};
+        match error {
+            Error::MigrationDefinition(DatabaseTooFarAhead) => Self::Newer,
+            Error::RusqliteError { err, .. } => err.into(),
+            other => Self::Other(other.into()),
+        }
+    }
+}
+
+fn connect(path: &Path, durability: Durability) -> Result<Connection, Trouble> {
+    // SQLite gives what it makes beside the file the same permissions.
+    drop(private_file(path).map_err(|error| Trouble::Other(error.into()))?);
+    let mut connection = Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    connection.busy_timeout(PATIENCE)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    // Before anything else is written, or it has no effect.
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    let synchronous = match durability {
+        Durability::Process => "NORMAL",
+        Durability::Power => "FULL",
+    };
+    connection.pragma_update(None, "synchronous", synchronous)?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    connection.pragma_update(None, "cache_size", -32 * 1024)?;
+    // A checkpoint waits for the disk, so not too often; and the log does not stay big after one that had to wait.
+    connection.pragma_update(None, "wal_autocheckpoint", 4000)?;
+    connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
+    MIGRATIONS.to_latest(&mut connection)?;
+    Ok(connection)
+}
+
+fn look_through(connection: Connection) -> Result<Connection, Trouble> {
+    let fault: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    if fault == "ok" { Ok(connection) } else { Err(Trouble::Damaged(fault)) }
+}
+
+/// Opens the database for looking only.
+pub(crate) fn open_for_reading(folder: &Path) -> Result<Connection, StoreError> {
+    let path = path_in(folder);
+    let failed =
+        |source: Box<dyn std::error::Error + Send + Sync>| StoreError::Open { path: path.clone(), source };
+    if !path.exists() {
+        return Err(failed("there is no history yet".into()));
+    }
+    let connect = || -> Result<Connection, rusqlite::Error> {
+        let connection = Connection::open_with_flags(
+            &path,
+            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        )?;
+        connection.busy_timeout(PATIENCE)?;
+        connection.set_prepared_statement_cache_capacity(64);
+        connection.pragma_update(None, "cache_size", -8 * 1024)?;
+        Ok(connection)
+    };
+    let connection = connect().map_err(|error| failed(error.into()))?;
+    match MIGRATIONS.current_version(&connection) {
+        Ok(SchemaVersion::Inside(version)) if MIGRATIONS.pending_migrations(&connection) == Ok(0) => {
+            tracing::trace!(%version, "the history is open for reading");
+            Ok(connection)
+        }
+        Ok(SchemaVersion::Outside(_)) => Err(StoreError::Newer),
+        Ok(_) => Err(failed("it was written by an older Greenroom; start this one once".into())),
+        Err(error) => Err(failed(error.into())),
+    }
+}
+
+fn private_file(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+}
+
+/// Gives the damaged file, and the log that belongs to it, another name.
+fn put_aside(path: &Path) -> std::io::Result<PathBuf> {
+    let beside = |suffix: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name)
+    };
+    let aside = (1..)
+        .map(|number| format!(".damaged-{number}"))
+        .find(|suffix| !beside(suffix).exists())
+        .expect("there is always another number");
+    // The log first: left behind alone it would be read into the new database.
+    for log in ["-wal", "-shm"] {
+        match fs::rename(beside(log), beside(&format!("{aside}{log}"))) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    fs::rename(path, beside(&aside))?;
+    Ok(beside(&aside))
+}
+
+/// The file is no sound database, as opposed to one that cannot be reached now.
+pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
+/// Ends what runs that are no more have left: their sessions are closed, their calls answered with an error.
+pub(crate) fn settle_dead_runs(
+    connection: &mut Connection,
+    own_run: &str,
+    now: i64,
+    is_alive: impl Fn(&str) -> bool,
+) -> Result<(), rusqlite::Error> {
+    let runs = connection
+        .prepare("SELECT run FROM sessions WHERE state = 'active' UNION SELECT run FROM in_flight")?
+        .query_map([], |row| row.get::<_, String>(0))?
+        .collect::<Result<Vec<_>, _>>()?;
+    for run in runs.iter().filter(|run| *run != own_run && !is_alive(run)) {
+        let transaction = connection.transaction()?;
+        transaction
+            .execute("UPDATE sessions SET state = 'closed' WHERE run = ? AND state = 'active'", [run])?;
+        transaction.execute(
+            "INSERT INTO responses (ref_id, status, error_message, timestamp, result_bytes, console_count,
+                console_errors, took, waited)
+             SELECT ref_id, 'error', 'Greenroom ended before the call was answered', ?2, 0, 0, 0, 0, 0
+             FROM in_flight WHERE run = ?1",
+            params![run, now],
+        )?;
+        let calls = transaction.execute("DELETE FROM in_flight WHERE run = ?", [run])?;
+        transaction.commit()?;
+        tracing::info!(run, calls, "a Greenroom that is no more left sessions or calls: they are ended now");
+    }
+    Ok(())
+}

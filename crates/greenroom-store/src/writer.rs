@@ -1,0 +1,316 @@
+//! The one thread that writes.
+//!
+//! It takes everything that is queued, up to a bound, writes it in one transaction, and wakes all who wait: the more
+//! there is to do, the less each pays for the commit. What is queued is bounded by permits that come with the
+//! commands.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use greenroom_core::ids::RefId;
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use crate::blobs::Blobs;
+use crate::clean::{self, Slice, SliceDone};
+use crate::database;
+use crate::model::{
+    Begun, BlobRef, Cursor, Durability, NewCall, NewSession, SessionState, StoreError, StoreHealth,
+};
+use crate::records::{self, Activity, Answer};
+
+/// How many commands share a commit.
+const GROUP: usize = 256;
+/// How many beginnings and ends of sessions are kept for later while nothing can be written.
+const MISSED_SESSIONS: usize = 10_000;
+
+/// Something to write down, and whom to tell.
+pub(crate) struct Command {
+    pub(crate) what: What,
+    /// Who waits for it. Nobody does for sessions.
+    pub(crate) done: Option<oneshot::Sender<Result<Done, StoreError>>>,
+    /// Its place in the queue.
+    pub(crate) _room: Option<OwnedSemaphorePermit>,
+}
+
+pub(crate) enum What {
+    SessionBegan(NewSession),
+    SessionEnded(String, SessionState),
+    Begin(NewCall),
+    Finish(Box<Answer>),
+    SetCursor(RefId, Cursor),
+    PutBlob(BlobRef, i64),
+    Clean(Slice),
+    /// Nothing more is taken after it.
+    Close,
+}
+
+/// What came of it.
+pub(crate) enum Done {
+    Written,
+    Begun(Begun),
+    /// The call that was to be answered is not waiting for an answer.
+    NotWaiting,
+    Cleaned(SliceDone),
+}
+
+impl What {
+    /// It is one of the two writes that make up a call.
+    fn is_of_a_call(&self) -> bool {
+        matches!(self, Self::Begin(_) | Self::Finish(_))
+    }
+
+    fn is_of_a_session(&self) -> bool {
+        matches!(self, Self::SessionBegan(_) | Self::SessionEnded(..))
+    }
+}
+
+pub(crate) struct Writer {
+    pub(crate) folder: PathBuf,
+    pub(crate) run: String,
+    pub(crate) durability: Durability,
+    pub(crate) blobs: Arc<Blobs>,
+    /// `None` after a failure that asks for a new connection.
+    pub(crate) database: Option<Connection>,
+    /// SQLite called the file damaged.
+    pub(crate) is_suspect: bool,
+    pub(crate) health: Arc<Mutex<StoreHealth>>,
+    /// What could not be written of sessions, to be written before anything else.
+    pub(crate) missed: Vec<What>,
+}
+
+impl Writer {
+    pub(crate) fn run(mut self, mut queue: UnboundedReceiver<Command>) {
+        let mut closing = Vec::new();
+        while let Some(first) = queue.blocking_recv() {
+            let mut group = Vec::with_capacity(GROUP);
+            let mut next = Some(first);
+            while let Some(command) = next {
+                if matches!(command.what, What::Close) {
+                    queue.close();
+                    closing.push(command);
+                } else {
+                    group.push(command);
+                }
+                next = if group.len() < GROUP { queue.try_recv().ok() } else { None };
+            }
+            if !group.is_empty() {
+                self.write(group);
+            }
+        }
+        if let Some(database) = self.database.take() {
+            if let Err(error) = database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())) {
+                tracing::debug!(%error, "the last checkpoint of the history is left to the next start");
+            }
+            drop(database);
+        }
+        for command in closing {
+            tell(command, Ok(Done::Written));
+        }
+    }
+
+    /// Writes a group and tells everybody in it.
+    fn write(&mut self, group: Vec<Command>) {
+        let connected = self.connected();
+        let things: Vec<&What> =
+            self.missed.iter().chain(group.iter().map(|command| &command.what)).collect();
+        let written = match (&mut self.database, connected) {
+            (Some(database), Ok(())) => {
+                let place = Place { run: &self.run, blobs: &self.blobs };
+                write_together_or_singly(database, place, &things)
+            }
+            (_, connected) => {
+                let cause = connected.err().map_or_else(String::new, |error| error.to_string());
+                things.iter().map(|_| Err(Failure::of_opening(cause.clone()))).collect()
+            }
+        };
+        let mut written = written.into_iter();
+        let of_missed: Vec<_> = written.by_ref().take(self.missed.len()).collect();
+        let mut missed: Vec<What> = std::mem::take(&mut self.missed)
+            .into_iter()
+            .zip(&of_missed)
+            .filter_map(|(what, result)| {
+                result.as_ref().is_err_and(|failure| failure.is_of_the_disk).then_some(what)
+            })
+            .collect();
+
+        let mut cause = None;
+        let mut lost = 0;
+        let mut worked = false;
+        for (command, result) in group.into_iter().zip(written) {
+            match result {
+                Ok(done) => {
+                    worked = true;
+                    tell(command, Ok(done));
+                }
+                Err(failure) => {
+                    lost += u64::from(command.what.is_of_a_call());
+                    if failure.is_of_the_connection {
+                        self.database = None;
+                        self.is_suspect |= failure.is_damage;
+                    }
+                    if failure.is_of_the_disk {
+                        cause = Some(failure.message.clone());
+                    }
+                    if command.what.is_of_a_session() {
+                        if failure.is_of_the_disk && missed.len() < MISSED_SESSIONS {
+                            missed.push(command.what);
+                        }
+                    } else {
+                        tell(command, Err(StoreError::Write(failure.message)));
+                    }
+                }
+            }
+        }
+        self.missed = missed;
+        self.note(lost, cause, worked);
+    }
+
+    fn connected(&mut self) -> Result<(), StoreError> {
+        if self.database.is_none() {
+            self.database = Some(database::open_for_writing(&self.folder, self.durability, self.is_suspect)?);
+            self.is_suspect = false;
+        }
+        Ok(())
+    }
+
+    /// Says once that writing began to fail, and once that it works again.
+    fn note(&self, lost: u64, cause: Option<String>, worked: bool) {
+        let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        health.lost += lost;
+        if let Some(cause) = cause {
+            if health.failing.is_none() {
+                tracing::warn!(%cause, "history cannot be written: calls go on without it");
+            }
+            health.failing = Some(cause);
+        } else if worked && health.failing.take().is_some() {
+            tracing::warn!(lost = health.lost, "history is written again");
+        }
+    }
+}
+
+fn tell(command: Command, result: Result<Done, StoreError>) {
+    if let Some(done) = command.done {
+        // Who asked may have gone; it is written all the same.
+        let _ = done.send(result);
+    }
+}
+
+/// Why something could not be written.
+#[derive(Clone)]
+struct Failure {
+    message: String,
+    /// The next try is to be made with a new connection.
+    is_of_the_connection: bool,
+    is_damage: bool,
+    /// Everything else would have failed too, as opposed to a thing that cannot be written at all.
+    is_of_the_disk: bool,
+    /// Trying singly would only make everybody wait.
+    is_hopeless: bool,
+}
+
+impl Failure {
+    fn of_opening(message: String) -> Self {
+        Self {
+            message,
+            is_of_the_connection: true,
+            is_damage: false,
+            is_of_the_disk: true,
+            is_hopeless: true,
+        }
+    }
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Self {
+        let code = error.sqlite_error_code();
+        let is_busy = matches!(code, Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked));
+        let is_full = matches!(code, Some(ErrorCode::DiskFull | ErrorCode::OutOfMemory));
+        let is_damage = database::is_damage(&error);
+        let is_of_the_connection = is_damage
+            || matches!(
+                code,
+                Some(
+                    ErrorCode::SystemIoFailure
+                        | ErrorCode::ReadOnly
+                        | ErrorCode::CannotOpen
+                        | ErrorCode::PermissionDenied
+                        | ErrorCode::FileLockingProtocolFailed
+                )
+            );
+        Self {
+            message: error.to_string(),
+            is_of_the_connection,
+            is_damage,
+            is_of_the_disk: is_of_the_connection || is_busy || is_full,
+            is_hopeless: is_busy || (is_of_the_connection && code != Some(ErrorCode::SystemIoFailure)),
+        }
+    }
+}
+
+/// Whose things are written, and where.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    run: &'a str,
+    blobs: &'a Blobs,
+}
+
+type Written = Vec<Result<Done, Failure>>;
+
+/// All in one transaction. If one of them fails, each in its own, so that only that one does.
+fn write_together_or_singly(database: &mut Connection, place: Place<'_>, things: &[&What]) -> Written {
+    let failure = match write_together(database, place, things) {
+        Ok(done) => return done.into_iter().map(Ok).collect(),
+        Err(error) => Failure::from(error),
+    };
+    if failure.is_hopeless || things.len() == 1 {
+        return things.iter().map(|_| Err(failure.clone())).collect();
+    }
+    things
+        .iter()
+        .map(|what| {
+            let mut done = write_together(database, place, &[what])?;
+            Ok(done.pop().expect("one thing was written"))
+        })
+        .collect()
+}
+
+fn write_together(
+    database: &mut Connection,
+    place: Place<'_>,
+    things: &[&What],
+) -> Result<Vec<Done>, rusqlite::Error> {
+    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut activity = Activity::new();
+    let done = things
+        .iter()
+        .map(|what| write_one(&transaction, place, what, &mut activity))
+        .collect::<Result<Vec<_>, _>>()?;
+    records::move_activity(&transaction, &activity)?;
+    transaction.commit()?;
+    Ok(done)
+}
+
+fn write_one(
+    database: &Connection,
+    Place { run, blobs }: Place<'_>,
+    what: &What,
+    activity: &mut Activity,
+) -> Result<Done, rusqlite::Error> {
+    match what {
+        What::SessionBegan(session) => records::session_began(database, run, session)?,
+        What::SessionEnded(id, state) => records::session_ended(database, id, *state)?,
+        What::Begin(call) => return records::begin(database, run, call).map(Done::Begun),
+        What::Finish(answer) => {
+            if !records::finish(database, answer, activity)? {
+                return Ok(Done::NotWaiting);
+            }
+        }
+        What::SetCursor(ref_id, cursor) => records::set_cursor(database, *ref_id, cursor)?,
+        What::PutBlob(blob, at) => records::put_blob(database, blob, *at)?,
+        What::Clean(slice) => return clean::clean(database, blobs, slice).map(Done::Cleaned),
+        What::Close => {}
+    }
+    Ok(Done::Written)
+}
