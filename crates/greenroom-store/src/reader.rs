@@ -119,7 +119,7 @@ impl Reader {
         )?;
         let entries = statement.query_map([Spelled::new(ref_id)], |row| {
             Ok(ConsoleEntry {
-                level: Level::from_word(row.get_ref(0)?.as_str()?),
+                level: Level::named(row.get_ref(0)?.as_str()?).unwrap_or(Level::Info),
                 message: row.get(1)?,
                 at: row.get::<_, Option<i64>>(2)?.map(time),
                 location: row.get::<_, Option<String>>(3)?.as_deref().and_then(location),

@@ -225,7 +225,7 @@ pub(crate) fn finish(
             )?
             .execute(params![
                 ref_id,
-                entry.level.word(),
+                entry.level.name(),
                 entry.message,
                 entry.at.map(micros),
                 entry.location.as_ref().map(|location| location_json(location).to_string()),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::model::{CallStatus, ConsoleEntry, Level, Location, SessionState};
+use crate::model::{CallStatus, ConsoleEntry, Location, SessionState};
 
 /// Microseconds since 1970. The database knows no finer time.
 pub(crate) fn micros(at: SystemTime) -> i64 {
@@ -63,26 +63,6 @@ impl CallStatus {
             Self::Pending => "pending",
             Self::Success => "success",
             Self::Error => "error",
-        }
-    }
-}
-
-impl Level {
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Debug => "debug",
-            Self::Info => "info",
-            Self::Warn => "warn",
-            Self::Error => "error",
-        }
-    }
-
-    pub(crate) fn from_word(word: &str) -> Self {
-        match word {
-            "debug" => Self::Debug,
-            "warn" => Self::Warn,
-            "error" => Self::Error,
-            _ => Self::Info,
         }
     }
 }
