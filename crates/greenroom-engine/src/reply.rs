@@ -99,24 +99,27 @@ fn full(
 fn links(about: &About<'_>, caught: &Caught) -> Vec<(String, String)> {
     let (capture, id) = (&caught.capture, about.ref_id);
     let mut links = Vec::new();
-    if let (Some(SnapshotAt::File { file, .. }), Some(text)) = (&capture.reading.snapshot, &capture.snapshot)
-    {
-        let size = text.len();
-        links.push((file.words.clone(), format!("- {size} bytes: get_content(ref_id=\"{id}\")")));
+    if let Some(SnapshotAt::File { file, .. }) = &capture.reading.snapshot {
+        let instead = match &capture.snapshot {
+            Some(text) => format!("- {} bytes: get_content(ref_id=\"{id}\")", text.len()),
+            None => "- empty".to_owned(),
+        };
+        links.push((file.words.clone(), instead));
     }
     if let Some(console) = &capture.reading.console {
-        links.push((console.file.words.clone(), console_line(about, caught)));
+        let how = format!("get_console_content(ref_id=\"{id}\")");
+        links.push((console.file.words.clone(), format!("{}: {how}", console_count(caught))));
     }
     for kept in caught.blobs.iter().filter(|kept| !kept.words.is_empty()) {
-        links.push((kept.words.clone(), kept.blob.digest.uri()));
+        links.push((format!("]({})", kept.words), format!("]({})", kept.blob.digest.uri())));
+        // Elsewhere, in code, it is a name.
+        links.push((kept.words.clone(), kept.name.clone()));
     }
     links
 }
 
-fn console_line(about: &About<'_>, caught: &Caught) -> String {
-    let count = caught.capture.console.len();
-    let errors = errors(caught);
-    format!("{count} ({errors} errors): get_console_content(ref_id=\"{}\")", about.ref_id)
+fn console_count(caught: &Caught) -> String {
+    format!("{} ({} errors)", caught.capture.console.len(), errors(caught))
 }
 
 fn errors(caught: &Caught) -> usize {
@@ -211,7 +214,8 @@ fn difference(
     }
     head.push_str(&gist);
     if !capture.console.is_empty() {
-        head.push_str(&format!("### Console\n- new entries: {}\n", console_line(about, caught)));
+        let count = console_count(caught);
+        head.push_str(&format!("### Events\n- New console entries: {count}: get_console_content\n"));
     }
     let budget = if manner.budget == 0 { usize::MAX } else { manner.budget };
     let mut text = if head.len() > budget { shortened(about, caught, &head, budget) + "\n" } else { head };

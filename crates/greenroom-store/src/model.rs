@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-pub use greenroom_core::console::{ConsoleEntry, Level, Location};
+pub(crate) use greenroom_core::console::{ConsoleEntry, Level, Location};
 use greenroom_core::ids::{Digest, RefId};
 
 pub struct StoreConfig {

@@ -5,7 +5,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use greenroom_core::console::ConsoleEntry;
 use greenroom_core::ids::{Digest, RefId};
 use rusqlite::types::{Null, ToSql, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};

@@ -92,7 +92,7 @@ pub(crate) fn console_json(entries: &[ConsoleEntry]) -> String {
         .iter()
         .map(|entry| {
             serde_json::json!({
-                "level": entry.level.word(),
+                "level": entry.level.name(),
                 "message": entry.message,
                 "timestamp": entry.at.map(micros),
                 "location": entry.location.as_ref().map(location_json),

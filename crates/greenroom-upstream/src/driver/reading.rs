@@ -63,6 +63,7 @@ impl Reading {
     /// Fetches what is only mentioned. Nothing outside `folder` is touched, whatever the result says: pages have a
     /// hand in what it says. Waits for the disk.
     pub fn fetch(self, folder: &Path, read_log: ReadLog) -> Capture {
+        // While a dialog is open a page cannot be read, and its snapshot is empty.
         let snapshot = match &self.snapshot {
             Some(SnapshotAt::Inline(text)) => Some(Arc::from(text.as_str())),
             Some(SnapshotAt::File { file, is_ours }) => {
@@ -74,6 +75,7 @@ impl Reading {
             }
             None => None,
         };
+        let snapshot = snapshot.filter(|text: &Arc<str>| !text.is_empty());
         let console = self.console.as_ref().and_then(|console| {
             let log = logged(read_within(folder, &console.file.path), &console.file.path)?;
             let (first, last) = console.lines;
