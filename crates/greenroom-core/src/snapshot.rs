@@ -25,7 +25,7 @@ pub use parse::ParseError;
 pub use query::{QueryError, Queryable};
 
 /// Elements nested deeper than this are refused. No page that people read comes near it.
-pub const MAX_DEPTH: usize = 1_000;
+pub const MAX_DEPTH: usize = 500;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {

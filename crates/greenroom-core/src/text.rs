@@ -80,11 +80,11 @@ pub fn search(text: &str, needle: &str, before: usize, after: usize) -> Matches 
         if seen.is_some_and(|seen| seen < first) {
             matches.text.push_str("--\n");
         }
-        for shown in first..end {
+        for (shown, content) in lines[..end].iter().enumerate().skip(first) {
             let mark = if shown == line { ':' } else { '-' };
             matches.lines.push((shown, shown == line));
             // Writing to a string cannot fail.
-            let _ = writeln!(matches.text, "{shown}{mark} {}", lines[shown]);
+            let _ = writeln!(matches.text, "{shown}{mark} {content}");
         }
     }
     if matches.text.ends_with('\n') {
