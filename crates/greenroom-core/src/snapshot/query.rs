@@ -49,8 +49,9 @@ pub struct Queryable {
 
 impl Queryable {
     pub fn new(snapshot: &Snapshot) -> Self {
-        let flat = snapshot.walk().map(|place| variable(Value::Object(place.to_flat()))).collect();
-        Self { tree: tree(&snapshot.roots), flat: Rcvar::new(Variable::Array(flat)) }
+        let mut flat = Vec::new();
+        let tree = tree(&snapshot.roots, 0, None, &mut flat);
+        Self { tree, flat: Rcvar::new(Variable::Array(flat)) }
     }
 
     /// Asks the tree, or with `flatten` the list of all elements, each with `depth` and `parent`.
@@ -101,15 +102,25 @@ fn operators(expression: &str) -> usize {
     count
 }
 
-fn tree(nodes: &[Node]) -> Rcvar {
-    let nodes = nodes.iter().map(|node| {
+/// The tree, and into `flat` its elements one by one. Both share what the elements say.
+fn tree(nodes: &[Node], depth: usize, parent: Option<&Rcvar>, flat: &mut Vec<Rcvar>) -> Rcvar {
+    let mut level = Vec::with_capacity(nodes.len());
+    for node in nodes {
         let mut fields = variables(node.fields());
-        if !node.children.is_empty() {
-            fields.insert("children".to_owned(), tree(&node.children));
+        let reference = fields.get("ref").cloned();
+        let mut alone = fields.clone();
+        alone.insert("depth".to_owned(), variable(depth.into()));
+        if let Some(parent) = parent {
+            alone.insert("parent".to_owned(), parent.clone());
         }
-        Rcvar::new(Variable::Object(fields))
-    });
-    Rcvar::new(Variable::Array(nodes.collect()))
+        flat.push(Rcvar::new(Variable::Object(alone)));
+        if !node.children.is_empty() {
+            let parent = reference.as_ref().or(parent);
+            fields.insert("children".to_owned(), tree(&node.children, depth + 1, parent, flat));
+        }
+        level.push(Rcvar::new(Variable::Object(fields)));
+    }
+    Rcvar::new(Variable::Array(level))
 }
 
 fn variables(fields: Map<String, Value>) -> BTreeMap<String, Rcvar> {

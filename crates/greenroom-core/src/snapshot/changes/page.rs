@@ -131,6 +131,23 @@ impl<'a> Page<'a> {
         }
     }
 
+    /// Whether two things without reference are surely the same, but for what is inside. A quick look only: text may
+    /// also be the same in another form.
+    pub(super) fn is_same(&self, inside: Inside<'_>, old: &Page<'_>, before: Inside<'_>) -> bool {
+        match (inside, before) {
+            (Inside::Text(text), Inside::Text(before)) => text == before,
+            (Inside::Element(at), Inside::Element(before)) => {
+                let (new, old) = (&self.elements[at], &old.elements[before]);
+                new.text == old.text
+                    && new.node.role == old.node.role
+                    && new.node.name == old.node.name
+                    && new.node.attributes == old.node.attributes
+                    && new.has_properties_of(old.node)
+            }
+            _ => false,
+        }
+    }
+
     /// To compare by where there is no reference.
     pub(super) fn written(&self, inside: Inside<'_>) -> String {
         match inside {

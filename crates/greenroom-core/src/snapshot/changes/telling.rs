@@ -262,23 +262,30 @@ fn compare_plain<'a>(
 ) -> PlainComparison<'a> {
     let mut compared =
         PlainComparison { has_stayed: vec![false; before.len()], before: vec![None; after.len()] };
-    let (old_plain, old_written) = plain_of(old, before);
-    let (new_plain, new_written) = plain_of(new, after);
+    let (old_plain, new_plain) = (plain_of(old, before), plain_of(new, after));
+    let mut stays = |was: usize, is: usize| {
+        compared.has_stayed[was] = true;
+        compared.before[is] = Some(before[was]);
+    };
+    let pairs = || old_plain.iter().copied().zip(new_plain.iter().copied());
+    // Nearly always nothing has changed here.
+    if old_plain.len() == new_plain.len() && pairs().all(|(was, is)| new.is_same(after[is], old, before[was]))
+    {
+        pairs().for_each(|(was, is)| stays(was, is));
+        return compared;
+    }
+    let old_written: Vec<_> = old_plain.iter().map(|&nth| old.written(before[nth])).collect();
+    let new_written: Vec<_> = new_plain.iter().map(|&nth| new.written(after[nth])).collect();
     for change in capture_diff_slices(Algorithm::Myers, &old_written, &new_written) {
         let (tag, old_range, new_range) = change.as_tag_tuple();
-        if tag != DiffTag::Equal {
-            continue;
-        }
-        for (was, is) in old_range.zip(new_range) {
-            compared.has_stayed[old_plain[was]] = true;
-            compared.before[new_plain[is]] = Some(before[old_plain[was]]);
+        if tag == DiffTag::Equal {
+            old_range.zip(new_range).for_each(|(was, is)| stays(old_plain[was], new_plain[is]));
         }
     }
     compared
 }
 
-/// The places of what has no reference, and how each is written.
-fn plain_of(page: &Page<'_>, inside: &[Inside<'_>]) -> (Vec<usize>, Vec<String>) {
-    let plain = inside.iter().enumerate().filter(|(_, inside)| page.reference(**inside).is_none());
-    plain.map(|(nth, inside)| (nth, page.written(*inside))).unzip()
+/// The places of what has no reference.
+fn plain_of(page: &Page<'_>, inside: &[Inside<'_>]) -> Vec<usize> {
+    (0..inside.len()).filter(|&nth| page.reference(inside[nth]).is_none()).collect()
 }
