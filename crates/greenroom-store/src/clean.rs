@@ -88,7 +88,7 @@ fn oldest(database: &Connection, after: i64) -> Result<Vec<OldCall>, rusqlite::E
     database
         .prepare_cached(
             "SELECT seq, ref_id, owner, timestamp FROM requests AS q
-             WHERE seq > ?1 AND NOT EXISTS (SELECT 1 FROM in_flight AS f WHERE f.ref_id = q.ref_id)
+             WHERE seq > ?1 AND NOT EXISTS (SELECT 1 FROM in_flight AS f WHERE f.seq = q.seq)
              ORDER BY seq LIMIT ?2",
         )?
         .query_map([after, SLICE], |row| {
@@ -133,8 +133,8 @@ fn remove_calls(database: &Connection, calls: &[OldCall]) -> Result<Cleaned, rus
     let mut contents = Vec::new();
     for call in calls {
         let of_call: Option<(Option<i64>, Option<i64>)> = database
-            .prepare_cached("SELECT result_content, snapshot_content FROM responses WHERE ref_id = ?")?
-            .query_row([&call.ref_id], |row| Ok((row.get(0)?, row.get(1)?)))
+            .prepare_cached("SELECT result_content, snapshot_content FROM responses WHERE seq = ?")?
+            .query_row([call.seq], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?;
         contents.extend(of_call.into_iter().flat_map(|(result, snapshot)| [result, snapshot]).flatten());
         // Everything that belongs to it goes with it.

@@ -21,7 +21,7 @@ use crate::model::{
 use crate::reader::Reader;
 use crate::records::{Answer, weight};
 use crate::words::{duration_micros, micros, number};
-use crate::writer::{Command, Done, What, Writer};
+use crate::writer::{Command, Done, What, Writer, checkpoint};
 
 /// Writes that may be queued. Who comes later waits.
 const QUEUE: usize = 1024;
@@ -72,6 +72,12 @@ impl Store {
 
         let health = Arc::new(Mutex::new(StoreHealth::default()));
         let (queue, commands) = mpsc::unbounded_channel();
+        let (checkpointer, asked) = std::sync::mpsc::sync_channel(1);
+        let beside = folder.clone();
+        thread::Builder::new()
+            .name("history-log".to_owned())
+            .spawn(move || checkpoint(&beside, &asked))
+            .map_err(|error| failed(error.into()))?;
         let writer = Writer {
             folder: folder.clone(),
             run,
@@ -80,6 +86,8 @@ impl Store {
             database: Some(database),
             is_suspect: false,
             health: Arc::clone(&health),
+            since_checkpoint: 0,
+            checkpointer,
             missed: Vec::new(),
         };
         thread::Builder::new()

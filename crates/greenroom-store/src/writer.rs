@@ -4,7 +4,8 @@
 //! there is to do, the less each pays for the commit. What is queued is bounded by permits that come with the
 //! commands.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use greenroom_core::ids::RefId;
@@ -22,6 +23,8 @@ use crate::records::{self, Activity, Answer};
 
 /// How many commands share a commit.
 const GROUP: usize = 256;
+/// After how many commands the log is worked off.
+const CHECKPOINT: usize = 2_000;
 /// How many beginnings and ends of sessions are kept for later while nothing can be written.
 const MISSED_SESSIONS: usize = 10_000;
 
@@ -76,6 +79,9 @@ pub(crate) struct Writer {
     /// SQLite called the file damaged.
     pub(crate) is_suspect: bool,
     pub(crate) health: Arc<Mutex<StoreHealth>>,
+    /// Commands since the log was last worked off.
+    pub(crate) since_checkpoint: usize,
+    pub(crate) checkpointer: SyncSender<()>,
     /// What could not be written of sessions, to be written before anything else.
     pub(crate) missed: Vec<What>,
 }
@@ -125,6 +131,7 @@ impl Writer {
                 things.iter().map(|_| Err(Failure::of_opening(cause.clone()))).collect()
             }
         };
+        let written_count = written.len();
         let mut written = written.into_iter();
         let of_missed: Vec<_> = written.by_ref().take(self.missed.len()).collect();
         let mut missed: Vec<What> = std::mem::take(&mut self.missed)
@@ -164,6 +171,12 @@ impl Writer {
             }
         }
         self.missed = missed;
+        self.since_checkpoint += written_count;
+        if self.since_checkpoint >= CHECKPOINT {
+            self.since_checkpoint = 0;
+            // Full: it is at it.
+            let _ = self.checkpointer.try_send(());
+        }
         self.note(lost, cause, worked);
     }
 
@@ -186,6 +199,22 @@ impl Writer {
             health.failing = Some(cause);
         } else if worked && health.failing.take().is_some() {
             tracing::warn!(lost = health.lost, "history is written again");
+        }
+    }
+}
+
+/// Works off the log whenever it is asked to, beside the writer: that waits for the disk, and no call should. Only if
+/// it falls far behind does SQLite make the writer do it.
+pub(crate) fn checkpoint(folder: &Path, asked: &Receiver<()>) {
+    let mut database: Option<Connection> = None;
+    while asked.recv().is_ok() {
+        let worked = database::connect_beside(folder, database.take()).and_then(|connection| {
+            connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
+            Ok(connection)
+        });
+        match worked {
+            Ok(connection) => database = Some(connection),
+            Err(error) => tracing::debug!(%error, "the log of the history could not be worked off"),
         }
     }
 }
