@@ -8,6 +8,8 @@ use crate::model::Cleaned;
 
 /// Calls, blobs or sessions that one slice looks at.
 const SLICE: i64 = 100;
+/// Calls after which one looks whether enough are gone.
+const FEW: usize = 10;
 /// Pages that one slice gives back to the disk.
 const PAGES: i64 = 200;
 /// Ids of removed calls that are remembered.
@@ -118,7 +120,16 @@ fn surplus_calls(
         return Ok(SliceDone::default());
     }
     let slice = oldest(database, after)?;
-    let cleaned = remove_calls(database, &slice)?;
+    let mut cleaned = Cleaned::default();
+    // A few at a time, since a few may be enough.
+    for few in slice.chunks(FEW) {
+        if used_bytes(database)? <= goal {
+            return Ok(SliceDone { cleaned, next: None });
+        }
+        let removed = remove_calls(database, few)?;
+        cleaned.calls += removed.calls;
+        cleaned.contents += removed.contents;
+    }
     let next = slice.last().map(|call| Slice::SurplusCalls { above: goal, goal, after: call.seq });
     Ok(SliceDone { cleaned, next })
 }

@@ -21,7 +21,7 @@ use crate::model::{
 use crate::reader::Reader;
 use crate::records::{Answer, weight};
 use crate::words::{duration_micros, micros, number};
-use crate::writer::{Command, Done, What, Writer, checkpoint};
+use crate::writer::{Checkpointer, Command, Done, What, Writer};
 
 /// Writes that may be queued. Who comes later waits.
 const QUEUE: usize = 1024;
@@ -72,22 +72,17 @@ impl Store {
 
         let health = Arc::new(Mutex::new(StoreHealth::default()));
         let (queue, commands) = mpsc::unbounded_channel();
-        let (checkpointer, asked) = std::sync::mpsc::sync_channel(1);
-        let beside = folder.clone();
-        thread::Builder::new()
-            .name("history-log".to_owned())
-            .spawn(move || checkpoint(&beside, &asked))
-            .map_err(|error| failed(error.into()))?;
         let writer = Writer {
             folder: folder.clone(),
             run,
             durability,
             blobs: Arc::clone(&blobs),
             database: Some(database),
+            is_in_doubt: false,
             is_suspect: false,
             health: Arc::clone(&health),
             since_checkpoint: 0,
-            checkpointer,
+            checkpointer: Checkpointer::start(folder.clone()).map_err(|error| failed(error.into()))?,
             missed: Vec::new(),
         };
         thread::Builder::new()

@@ -5,8 +5,9 @@
 //! commands.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 
 use greenroom_core::ids::RefId;
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
@@ -74,14 +75,16 @@ pub(crate) struct Writer {
     pub(crate) run: String,
     pub(crate) durability: Durability,
     pub(crate) blobs: Arc<Blobs>,
-    /// `None` after a failure that asks for a new connection.
+    /// `None` while there is none to be had.
     pub(crate) database: Option<Connection>,
+    /// The last failure may have been the connection's own.
+    pub(crate) is_in_doubt: bool,
     /// SQLite called the file damaged.
     pub(crate) is_suspect: bool,
     pub(crate) health: Arc<Mutex<StoreHealth>>,
     /// Commands since the log was last worked off.
     pub(crate) since_checkpoint: usize,
-    pub(crate) checkpointer: SyncSender<()>,
+    pub(crate) checkpointer: Checkpointer,
     /// What could not be written of sessions, to be written before anything else.
     pub(crate) missed: Vec<What>,
 }
@@ -105,6 +108,7 @@ impl Writer {
                 self.write(group);
             }
         }
+        self.checkpointer.end();
         if let Some(database) = self.database.take() {
             if let Err(error) = database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())) {
                 tracing::debug!(%error, "the last checkpoint of the history is left to the next start");
@@ -154,7 +158,7 @@ impl Writer {
                 Err(failure) => {
                     lost += u64::from(command.what.is_of_a_call());
                     if failure.is_of_the_connection {
-                        self.database = None;
+                        self.is_in_doubt = true;
                         self.is_suspect |= failure.is_damage;
                     }
                     if failure.is_of_the_disk {
@@ -175,14 +179,22 @@ impl Writer {
         if self.since_checkpoint >= CHECKPOINT {
             self.since_checkpoint = 0;
             // Full: it is at it.
-            let _ = self.checkpointer.try_send(());
+            let _ = self.checkpointer.asking.try_send(());
         }
         self.note(lost, cause, worked);
     }
 
+    /// Sees to it that there is a connection, and a new one if the old one is in doubt. The old one goes only then: on
+    /// a full disk there would be no other, and nothing could even be read.
     fn connected(&mut self) -> Result<(), StoreError> {
-        if self.database.is_none() {
-            self.database = Some(database::open_for_writing(&self.folder, self.durability, self.is_suspect)?);
+        if self.is_suspect {
+            // Before the file is put aside, since the last to leave a file removes its log by its name.
+            self.database = None;
+        }
+        if self.database.is_none() || self.is_in_doubt {
+            let new = database::open_for_writing(&self.folder, self.durability, self.is_suspect)?;
+            self.database = Some(new);
+            self.is_in_doubt = false;
             self.is_suspect = false;
         }
         Ok(())
@@ -205,7 +217,30 @@ impl Writer {
 
 /// Works off the log whenever it is asked to, beside the writer: that waits for the disk, and no call should. Only if
 /// it falls far behind does SQLite make the writer do it.
-pub(crate) fn checkpoint(folder: &Path, asked: &Receiver<()>) {
+pub(crate) struct Checkpointer {
+    asking: SyncSender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Checkpointer {
+    pub(crate) fn start(folder: PathBuf) -> std::io::Result<Self> {
+        let (asking, asked) = mpsc::sync_channel(1);
+        let thread = thread::Builder::new()
+            .name("history-log".to_owned())
+            .spawn(move || work_off_log(&folder, &asked))?;
+        Ok(Self { asking, thread })
+    }
+
+    /// Lets go of the file.
+    fn end(self) {
+        drop(self.asking);
+        if self.thread.join().is_err() {
+            tracing::warn!("working off the log of the history had failed");
+        }
+    }
+}
+
+fn work_off_log(folder: &Path, asked: &Receiver<()>) {
     let mut database: Option<Connection> = None;
     while asked.recv().is_ok() {
         let worked = database::connect_beside(folder, database.take()).and_then(|connection| {

@@ -128,7 +128,9 @@ async fn what_belongs_to_nothing_goes_after_an_hour() {
     };
     let unused_file = beside(&unused, &unused.digest.to_string());
     let temporary = beside(&kept, "left.tmp");
-    let stray = beside(&kept, &Digest::of(b"stray").to_string());
+    let nobodys = BlobRef { digest: Digest::of(b"stray"), ..kept.clone() };
+    let stray = beside(&nobodys, &nobodys.digest.to_string());
+    fs::create_dir_all(stray.parent().unwrap()).unwrap();
     File::create(&temporary).unwrap();
     File::create(&stray).unwrap();
 

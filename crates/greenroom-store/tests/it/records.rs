@@ -237,11 +237,11 @@ async fn after_closing_nothing_is_written_and_all_that_was_queued_is() {
     store.session_ended("life-1", SessionState::Error);
     store.close().await;
     store.close().await;
+    assert!(!folder.path().join("greenroom.db-wal").exists());
     assert!(matches!(store.begin(call(None)).await, Err(StoreError::Write(_))));
     store.session_ended("life-1", SessionState::Closed);
     let state = Reader::open(folder.path()).unwrap().sessions(None, "life-1").unwrap()[0].state;
     assert_eq!(state, SessionState::Error);
-    assert!(!folder.path().join("greenroom.db-wal").exists());
 }
 
 #[tokio::test]
