@@ -149,11 +149,12 @@ impl Writer {
         let mut cause = None;
         let mut lost = 0;
         let mut worked = false;
+        let mut told = Vec::with_capacity(group.len());
         for (command, result) in group.into_iter().zip(written) {
             match result {
                 Ok(done) => {
                     worked = true;
-                    tell(command, Ok(done));
+                    told.push((command, Ok(done)));
                 }
                 Err(failure) => {
                     lost += u64::from(command.what.is_of_a_call());
@@ -169,7 +170,7 @@ impl Writer {
                             missed.push(command.what);
                         }
                     } else {
-                        tell(command, Err(StoreError::Write(failure.message)));
+                        told.push((command, Err(StoreError::Write(failure.message))));
                     }
                 }
             }
@@ -181,7 +182,11 @@ impl Writer {
             // Full: it is at it.
             let _ = self.checkpointer.asking.try_send(());
         }
+        // Who is told may ask at once how the store is.
         self.note(lost, cause, worked);
+        for (command, result) in told {
+            tell(command, result);
+        }
     }
 
     /// Sees to it that there is a connection, and a new one if the old one is in doubt. The old one goes only then: on
