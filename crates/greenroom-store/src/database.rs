@@ -119,20 +119,14 @@ fn look_through(connection: Connection) -> Result<Connection, Trouble> {
     if fault == "ok" { Ok(connection) } else { Err(Trouble::Damaged(fault)) }
 }
 
-/// A connection for working off the log, the same one as long as it is one to the same file.
-pub(crate) fn connect_beside(
-    folder: &Path,
-    connection: Option<Connection>,
-) -> Result<Connection, rusqlite::Error> {
-    if let Some(connection) = connection {
-        return Ok(connection);
-    }
+/// Writes what is in the log into the file, as far as nobody has to wait for it. With a connection of its own each time,
+/// since the file may have been put aside.
+pub(crate) fn work_off_log(folder: &Path) -> Result<(), rusqlite::Error> {
     let connection = Connection::open_with_flags(
         path_in(folder),
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
-    connection.pragma_update(None, "cache_size", -1024)?;
-    Ok(connection)
+    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
 }
 
 /// Opens the database for looking only.

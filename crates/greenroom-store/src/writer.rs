@@ -4,8 +4,8 @@
 //! there is to do, the less each pays for the commit. What is queued is bounded by permits that come with the
 //! commands.
 
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::path::PathBuf;
+use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -230,9 +230,13 @@ pub(crate) struct Checkpointer {
 impl Checkpointer {
     pub(crate) fn start(folder: PathBuf) -> std::io::Result<Self> {
         let (asking, asked) = mpsc::sync_channel(1);
-        let thread = thread::Builder::new()
-            .name("history-log".to_owned())
-            .spawn(move || work_off_log(&folder, &asked))?;
+        let thread = thread::Builder::new().name("history-log".to_owned()).spawn(move || {
+            while asked.recv().is_ok() {
+                if let Err(error) = database::work_off_log(&folder) {
+                    tracing::debug!(%error, "the log of the history could not be worked off");
+                }
+            }
+        })?;
         Ok(Self { asking, thread })
     }
 
@@ -241,20 +245,6 @@ impl Checkpointer {
         drop(self.asking);
         if self.thread.join().is_err() {
             tracing::warn!("working off the log of the history had failed");
-        }
-    }
-}
-
-fn work_off_log(folder: &Path, asked: &Receiver<()>) {
-    let mut database: Option<Connection> = None;
-    while asked.recv().is_ok() {
-        let worked = database::connect_beside(folder, database.take()).and_then(|connection| {
-            connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
-            Ok(connection)
-        });
-        match worked {
-            Ok(connection) => database = Some(connection),
-            Err(error) => tracing::debug!(%error, "the log of the history could not be worked off"),
         }
     }
 }
