@@ -78,7 +78,7 @@ fn everything(history: &History, call: &Call) -> Result<String> {
     match (call.took, call.waited) {
         (Some(took), Some(waited)) if !waited.is_zero() => {
             let waited = time::span(waited);
-            say("took", &format!("{}, {waited} of it waiting for a browser", time::span(took)));
+            say("took", &format!("{} (waited {waited} for a browser)", time::span(took)));
         }
         (Some(took), _) => say("took", &time::span(took)),
         (None, _) => {}
