@@ -16,7 +16,7 @@ use bytes::Bytes;
 use greenroom_core::config::Config;
 use greenroom_core::ids::RefId;
 use greenroom_engine::describe;
-use greenroom_store::{BlobRef, Call, ConsoleEntry, Found, Reader};
+use greenroom_store::{BlobRef, Call, ConsoleEntry, Found, Reader, StoreError};
 use serde_json::{Map, Value, json};
 
 use crate::config_files;
@@ -46,11 +46,13 @@ impl History {
                 folder.display()
             );
         }
-        let reader = Reader::open(&folder).with_context(|| {
-            format!(
-                "{} cannot be read; its owner can, and `greenroom db check` says whether it is damaged",
-                database_in(&folder).display()
-            )
+        let reader = Reader::open(&folder).map_err(|error| match error {
+            // It says what to look at, and its source says the same again.
+            StoreError::Open { .. } => anyhow!(
+                "{error}. Look at who may read and write that folder; a history that is damaged is put aside by the next \
+                 `greenroom serve` there, which begins another"
+            ),
+            other => other.into(),
         })?;
         Ok(Self { folder, reader })
     }
