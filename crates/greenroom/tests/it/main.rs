@@ -6,6 +6,7 @@ mod bridge;
 mod browser;
 mod browser_pools;
 mod cli;
+mod history;
 mod http;
 mod pass_through;
 mod pools;
