@@ -195,10 +195,11 @@ fn blocks<'a>(result: &'a Value, kind: &str) -> Vec<&'a Value> {
     result["content"].as_array().unwrap().iter().filter(|block| block["type"] == kind).collect()
 }
 
-/// A text that was cut, as it is without the last line, and what that says to do.
+/// What stands before the cut in a text, and what is said there.
 fn cut(text: &str) -> Option<(&str, Hint)> {
     let (before, hint) = text.rsplit_once("\n[cut: ")?;
-    Some((before, Hint::parse(hint.strip_suffix(']').unwrap_or_else(|| panic!("{hint}")))))
+    let (hint, _) = hint.split_once(']').unwrap_or_else(|| panic!("{hint}"));
+    Some((before, Hint::parse(hint)))
 }
 
 /// What is said about the rest of a text, taken literally.

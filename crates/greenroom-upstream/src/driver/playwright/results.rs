@@ -149,9 +149,9 @@ pub(super) fn read_log(log: &str, file: &Path) -> Vec<ConsoleEntry> {
 fn entry(line: &str, begun: Option<SystemTime>) -> Option<ConsoleEntry> {
     let (after, rest) = line.strip_prefix('[')?.split_once("ms] ")?;
     let after: u64 = after.trim().parse().ok()?;
-    let tagged = rest.strip_prefix('[').and_then(|rest| {
-        rest.split_once("] ").or_else(|| Some((rest.strip_suffix(']')?, "")))
-    });
+    let tagged = rest
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once("] ").or_else(|| Some((rest.strip_suffix(']')?, ""))));
     // What nobody caught has no level in front.
     let (word, message) = tagged.unwrap_or(("ERROR", rest));
     let level = match word {

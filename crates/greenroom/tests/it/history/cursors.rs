@@ -128,9 +128,11 @@ fn the_console_is_returned_in_full_every_time() {
     let mut of = |level: &str| agent.text("get_console_content", json!({ "ref_id": id, "level": level }));
     let page = house.site.url("/console");
     let location = format!(" @ {page}:");
-    for (level, mark, message) in
-        [("info", "[INFO] ", "a log line"), ("warn", "[WARN] ", "a warning"), ("error", "[ERROR] ", "an error line")]
-    {
+    for (level, mark, message) in [
+        ("info", "[INFO] ", "a log line"),
+        ("warn", "[WARN] ", "a warning"),
+        ("error", "[ERROR] ", "an error line"),
+    ] {
         let text = of(level);
         assert!(text.lines().all(|line| line.starts_with(mark) || !line.starts_with('[')), "{level}: {text}");
         let line = text.lines().find(|line| line.contains(message)).unwrap_or_else(|| panic!("{text}"));
