@@ -224,22 +224,39 @@ impl Hint {
 /// something was read.
 fn follow(agent: &mut dyn Agent, reply: &str) -> (String, usize) {
     let Some((beginning, mut hint)) = cut(reply) else { return (reply.to_owned(), 0) };
-    let mut whole = if hint.is_repeated { String::new() } else { format!("{beginning}\n") };
+    let mut whole = format!("{beginning}\n");
     for reads in 1.. {
-        let more = agent.content(Value::Object(hint.arguments.clone()));
         if hint.is_repeated {
-            if more.is_empty() {
-                return (whole, reads);
-            }
-            // The end that says that there is more is not part of it.
-            whole.push_str(more.rsplit_once("\n[cut: ").map_or(more.as_str(), |(text, _)| text));
-            continue;
+            return follow_by_bytes(agent, hint, reads);
         }
+        let more = agent.content(Value::Object(hint.arguments));
         let Some((text, next)) = cut(&more) else { return (whole + &more, reads) };
-        assert!(!next.is_repeated, "{more}");
         whole.push_str(text);
         whole.push('\n');
         hint = next;
+    }
+    unreachable!("it ends above")
+}
+
+/// A text one of whose lines is longer than a reply is read from its beginning.
+fn follow_by_bytes(agent: &mut dyn Agent, hint: Hint, before: usize) -> (String, usize) {
+    let mut whole = String::new();
+    for reads in before.. {
+        let more = agent.content(Value::Object(hint.arguments.clone()));
+        if more.is_empty() {
+            return (whole, reads);
+        }
+        let Some((text, how)) = more.rsplit_once("\n[cut: ") else {
+            whole.push_str(&more);
+            continue;
+        };
+        whole.push_str(text);
+        // It says how many bytes have been read, so whether the end of a line was one of them.
+        let read: usize = how.split(' ').next().unwrap().parse().unwrap();
+        if whole.len() < read {
+            whole.push('\n');
+        }
+        assert_eq!(whole.len(), read, "{how}");
     }
     unreachable!("it ends above")
 }

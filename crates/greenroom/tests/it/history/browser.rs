@@ -242,26 +242,7 @@ fn changes_are_answered_with_refs_to_act_on_and_long_pages_by_what_was_cut() {
     let long = session(json!({ "function": "() => 'x'.repeat(10000)", "reply": "full" }));
     let result = agent.call("browser_evaluate", long);
     let body: Value = serde_json::from_str(&house.archive.result(&ref_id(&result))).unwrap();
-    assert_eq!(read_by_bytes(&mut agent, &fine(&result)), fine(&body));
-}
-
-/// The rest of an answer one of whose lines is longer than a reply.
-fn read_by_bytes(agent: &mut impl Agent, reply: &str) -> String {
-    let (_, hint) = cut(reply).unwrap_or_else(|| panic!("{reply}"));
-    let first = agent.content(Value::Object(hint.arguments.clone()));
-    let mut whole = String::new();
-    let mut next = first;
-    // Each says how many bytes have been read, ends of lines included.
-    while let Some((text, how)) = next.rsplit_once("\n[cut: ") {
-        whole.push_str(text);
-        let read: usize = how.split(' ').next().unwrap().parse().unwrap();
-        if whole.len() < read {
-            whole.push('\n');
-        }
-        assert_eq!(whole.len(), read, "{how}");
-        next = agent.content(Value::Object(hint.arguments.clone()));
-    }
-    whole + &next
+    assert_eq!(follow(&mut agent, &fine(&result)).0, fine(&body));
 }
 
 #[test]
