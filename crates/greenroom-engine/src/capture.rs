@@ -9,10 +9,11 @@ use bytes::Bytes;
 use greenroom_store::BlobRef;
 use greenroom_upstream::Driver;
 use greenroom_upstream::driver::Page;
-use greenroom_upstream::driver::reading::{Capture, Mention, mentioned_file};
+use greenroom_upstream::driver::reading::{Capture, Mention, SnapshotAt, mentioned_file};
 use serde_json::{Map, Value};
 
 use crate::history::{History, RESULT_FILE};
+use crate::note::Note;
 
 /// An answer that somebody has looked into.
 #[derive(Default)]
@@ -24,6 +25,8 @@ pub(crate) struct Caught {
     pub(crate) capture: Capture,
     /// Files that are kept, and what the answer called them.
     pub(crate) blobs: Vec<Kept>,
+    /// Images that could not be kept.
+    pub(crate) unkept: Vec<Value>,
     /// The whole result, where it is too large for the record.
     pub(crate) result: Option<BlobRef>,
     /// What the session showed before.
@@ -61,15 +64,9 @@ impl Caught {
     }
 }
 
-/// Looks into an answer. `folder` is where the server writes files; `budget` is how long a text may be before somebody
-/// has to cut it.
-pub(crate) async fn catch(
-    history: &History,
-    driver: &dyn Driver,
-    folder: Option<&Path>,
-    result: &Bytes,
-    budget: usize,
-) -> Caught {
+/// Looks into an answer. `folder` is where the server writes files.
+pub(crate) async fn catch(note: &Note, driver: &dyn Driver, folder: Option<&Path>, result: &Bytes) -> Caught {
+    let (history, budget) = (note.history(), note.budget());
     let has_images = || memchr::memmem::find(result, b"\"image\"").is_some();
     let may_be_error = || memchr::memmem::find(result, b"\"isError\"").is_some();
     let is_long = budget > 0 && result.len() > budget || result.len() > history.blob_threshold();
@@ -79,8 +76,12 @@ pub(crate) async fn catch(
     let Ok(body) = serde_json::from_slice::<Map<String, Value>>(result) else { return Caught::default() };
     let mut caught =
         Caught { is_error: body.get("isError") == Some(&Value::Bool(true)), ..Caught::default() };
-    if let Some(reading) = text_of(&body).and_then(|text| driver.read(text)) {
+    if let Some(mut reading) = text_of(&body).and_then(|text| driver.read(text)) {
         caught.is_read = true;
+        // A caller who gets the answer as it came has nothing but the file.
+        if let Some(SnapshotAt::File { is_ours, .. }) = &mut reading.snapshot {
+            *is_ours &= note.replaces_links();
+        }
         let mentions = reading.snapshot.is_some() || reading.console.is_some();
         caught.capture = match folder.filter(|_| mentions && history.is_on()) {
             Some(folder) => {
@@ -111,13 +112,9 @@ pub(crate) fn text_of(body: &Map<String, Value>) -> Option<&str> {
 async fn keep(history: &History, body: &Map<String, Value>, folder: Option<&Path>, caught: &mut Caught) {
     let blocks = body.get("content").and_then(Value::as_array);
     for block in blocks.into_iter().flatten().filter(|block| block["type"] == "image") {
-        let (Some(data), Some(mime_type)) = (block["data"].as_str(), block["mimeType"].as_str()) else {
-            continue;
-        };
-        let Ok(bytes) = STANDARD.decode(data) else { continue };
-        if let Some(blob) = history.keep(bytes.into(), mime_type).await {
-            let name = format!("image.{}", mime_type.rsplit('/').next().unwrap_or("bin"));
-            caught.blobs.push(Kept { blob, name, words: String::new() });
+        match keep_image(history, block).await {
+            Some(kept) => caught.blobs.push(kept),
+            None => caught.unkept.push(block.clone()),
         }
     }
     let Some(folder) = folder else { return };
@@ -132,6 +129,13 @@ async fn keep(history: &History, body: &Map<String, Value>, folder: Option<&Path
             caught.blobs.push(Kept { blob, name, words });
         }
     }
+}
+
+async fn keep_image(history: &History, block: &Value) -> Option<Kept> {
+    let (data, mime_type) = (block["data"].as_str()?, block["mimeType"].as_str()?);
+    let blob = history.keep(STANDARD.decode(data).ok()?.into(), mime_type).await?;
+    let name = format!("image.{}", mime_type.rsplit('/').next().unwrap_or("bin"));
+    Some(Kept { blob, name, words: String::new() })
 }
 
 /// What a file is called over the wire, where it is of a kind that is kept.

@@ -97,6 +97,11 @@ impl Note {
         &self.history
     }
 
+    /// Whether what the answer calls by a file is called by a ref id in the reply.
+    pub(crate) fn replaces_links(&self) -> bool {
+        self.can_read && self.ref_id.is_some()
+    }
+
     /// How long a text may be before it is cut; 0 for any length.
     pub(crate) fn budget(&self) -> usize {
         if self.can_read { self.manner.budget } else { 0 }

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use crate::call::CallFailure;
 use crate::capture::text_of;
 use crate::history::{History, RESULT_FILE};
-use crate::reply::{About, how_to_read_on};
+use crate::reply::{About, how_to_read_on, without_end};
 use crate::sessions::Caller;
 use crate::status::timestamp;
 
@@ -352,7 +352,7 @@ impl Desk {
                 if let Some(next) = next {
                     text = format!(
                         "{}\n[cut: {} matching lines in all. The rest: the same call with offset={next}.]",
-                        text.trim_end_matches('\n'),
+                        without_end(&text),
                         found.count
                     );
                 }
@@ -374,7 +374,7 @@ impl Desk {
                 if let Some(next) = next.filter(|_| end < page.len()) {
                     text = format!(
                         "{}\n[cut: {lines} lines of changes in all. The rest: the same call with offset={next}.]",
-                        text.trim_end_matches('\n')
+                        without_end(&text)
                     );
                 }
                 Ok(Content { ref_id, text, total: lines, next_offset: next })
@@ -411,7 +411,7 @@ impl Desk {
         let next = text::line_count(&whole[..read]);
         let text = format!(
             "{}\n[cut: {read} of {} bytes have been read. The rest: the same call again, or offset={next}, or search_for=\"…\".]",
-            rest[..end].trim_end_matches('\n'),
+            without_end(&rest[..end]),
             whole.len(),
         );
         Ok(Content { ref_id, text, total, next_offset: Some(next) })
@@ -608,7 +608,7 @@ fn paged(
     if end < page.len() {
         let part = part.filter(|part| *part == Part::Result).map(|_| "result");
         let how = how_to_read_on(about, &whole[..start + end], whole, part);
-        text = format!("{}\n{how}", text.trim_end_matches('\n'));
+        text = format!("{}\n{how}", without_end(&text));
     }
     Content { ref_id: about.ref_id, text, total, next_offset: next }
 }

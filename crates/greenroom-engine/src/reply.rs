@@ -67,29 +67,35 @@ fn full(
     caught: &Caught,
     mut body: Map<String, Value>,
 ) -> Option<Map<String, Value>> {
+    let links = links(about, caught);
+    let budget = if manner.budget == 0 { usize::MAX } else { manner.budget };
+    let content = body.get_mut("content")?.as_array_mut()?;
     let mut is_changed = !caught.blobs.is_empty();
-    let mut left = if manner.budget == 0 { usize::MAX } else { manner.budget };
-    let mut is_first = true;
-    for block in body.get_mut("content")?.as_array_mut()?.iter_mut().filter(|block| block["type"] == "text") {
-        let Some(text) = block["text"].as_str() else { continue };
-        let mut text = std::borrow::Cow::Borrowed(text);
-        if std::mem::take(&mut is_first) {
-            for (words, instead) in links(about, caught) {
-                if text.contains(&words) {
-                    text = text.replace(&words, &instead).into();
-                }
-            }
-        }
-        if text.len() > left {
-            text = shortened(about, caught, &text, left).into();
-            left = 0;
-        } else {
-            left -= text.len();
-        }
-        if let std::borrow::Cow::Owned(text) = text {
-            block["text"] = text.into();
+    let is_text = |block: &Value| block["type"] == "text";
+    if let Some(first) = content.iter_mut().find(|block| is_text(block)) {
+        let text = first["text"].as_str()?;
+        let replaced =
+            links.iter().fold(text.to_owned(), |text, (words, instead)| text.replace(words, instead));
+        if replaced != text {
+            first["text"] = replaced.into();
             is_changed = true;
         }
+    }
+    let texts: Vec<_> =
+        content.iter().filter(|block| is_text(block)).filter_map(|block| block["text"].as_str()).collect();
+    if texts.iter().map(|text| text.len()).sum::<usize>() > budget {
+        // Read back they are one text, so they are cut as one.
+        let whole = texts.join("\n");
+        let mut short = shortened(about, caught, &whole, budget);
+        let mut is_first = true;
+        content.retain_mut(|block| {
+            if is_text(block) && std::mem::take(&mut is_first) {
+                block["text"] = std::mem::take(&mut short).into();
+                return true;
+            }
+            !is_text(block)
+        });
+        is_changed = true;
     }
     add_links(&mut body, caught);
     is_changed.then_some(body)
@@ -128,22 +134,26 @@ fn errors(caught: &Caught) -> usize {
 
 /// As much of a text as may be, and how to read on.
 fn shortened(about: &About<'_>, caught: &Caught, text: &str, budget: usize) -> String {
-    let end = text::cut(text, budget);
     let inline =
         caught.capture.snapshot.as_deref().and_then(|snapshot| Some((text.find(snapshot)?, snapshot)));
-    let how = match inline {
-        // Offsets count in the snapshot, which begins somewhere in this text.
-        Some((start, snapshot)) if (start..start + snapshot.len()).contains(&end) => {
-            how_to_read_on(about, &snapshot[..end - start], snapshot, None)
+    if let Some((start, snapshot)) = inline {
+        let (head, tail) = (&text[..start], &text[start + snapshot.len()..]);
+        // What stands around the snapshot is short, and what happened stands behind it.
+        if let Some(room) = budget.checked_sub(head.len() + tail.len()).filter(|room| *room >= budget / 2) {
+            // Offsets count in the snapshot, which begins somewhere in this text.
+            let seen = &snapshot[..text::cut(snapshot, room)];
+            let how = how_to_read_on(about, seen, snapshot, None);
+            return format!("{head}{}\n{how}{tail}", without_end(seen));
         }
-        _ => how_to_read_on(
-            about,
-            &text[..end],
-            text,
-            Some("result").filter(|_| caught.capture.snapshot.is_some()),
-        ),
-    };
-    format!("{}\n{how}", text[..end].trim_end_matches('\n'))
+    }
+    let seen = &text[..text::cut(text, budget)];
+    let part = Some("result").filter(|_| caught.capture.snapshot.is_some());
+    format!("{}\n{}", without_end(seen), how_to_read_on(about, seen, text, part))
+}
+
+/// A text that ends with a line, without the end of that line. Lines that are empty stay.
+pub(crate) fn without_end(text: &str) -> &str {
+    text.strip_suffix('\n').unwrap_or(text)
 }
 
 /// Says how much is left of a text of which somebody has seen the beginning.
@@ -170,6 +180,7 @@ fn reference(about: &About<'_>, caught: &Caught, body: Map<String, Value>) -> Ma
     let mut short = Map::new();
     short.insert("content".to_owned(), json!([{ "type": "text", "text": answer.to_string() }]));
     add_links(&mut short, caught);
+    add_unkept(&mut short, caught);
     if caught.is_error {
         short.insert("isError".to_owned(), true.into());
     }
@@ -218,7 +229,17 @@ fn difference(
         head.push_str(&format!("### Events\n- New console entries: {count}: get_console_content\n"));
     }
     let budget = if manner.budget == 0 { usize::MAX } else { manner.budget };
-    let mut text = if head.len() > budget { shortened(about, caught, &head, budget) + "\n" } else { head };
+    let mut text = head;
+    if text.len() > budget {
+        let end = text::cut(&text, budget);
+        // It is put together from parts of the answer, so its lines have other numbers there.
+        let how = format!(
+            "[cut: {end} of {} bytes. All of it: get_content(ref_id=\"{}\", part=\"result\", offset=0).]\n",
+            text.len(),
+            about.ref_id
+        );
+        text = format!("{}\n{how}", without_end(&text[..end]));
+    }
     if let Some(now) = capture.snapshot.as_deref() {
         let changes = before.snapshot.as_deref().map(|before| snapshot::changes(before, now));
         let (heading, shown, is_whole) = match &changes {
@@ -236,7 +257,7 @@ fn difference(
         text.push('\n');
         let room = budget.saturating_sub(text.len()).max(1);
         let end = text::cut(shown, room);
-        text.push_str(shown[..end].trim_end_matches('\n'));
+        text.push_str(without_end(&shown[..end]));
         if !shown.is_empty() {
             text.push('\n');
         }
@@ -257,6 +278,7 @@ fn difference(
     text.push_str(&format!("ref_id: {}", about.ref_id));
     body.insert("content".to_owned(), json!([{ "type": "text", "text": text }]));
     add_links(&mut body, caught);
+    add_unkept(&mut body, caught);
     body
 }
 
@@ -269,4 +291,10 @@ fn add_links(body: &mut Map<String, Value>, caught: &Caught) {
             "mimeType": kept.blob.mime_type, "size": kept.blob.size,
         }));
     }
+}
+
+/// What has no link stays in the answer: there is no other way to get it.
+fn add_unkept(body: &mut Map<String, Value>, caught: &Caught) {
+    let Some(content) = body.get_mut("content").and_then(Value::as_array_mut) else { return };
+    content.extend(caught.unkept.iter().cloned());
 }

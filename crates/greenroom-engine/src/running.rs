@@ -98,7 +98,7 @@ impl Held {
         let mut caught = match result {
             Ok(bytes) => {
                 let (driver, folder) = (self.book.driver(), self.upstream().folder());
-                capture::catch(note.history(), driver, folder, bytes, note.budget()).await
+                capture::catch(note, driver, folder, bytes).await
             }
             Err(_) => Caught::default(),
         };

@@ -153,6 +153,19 @@ impl McpHttp {
         take_result(self.request("tools/call", call_params(name, arguments)))
     }
 
+    /// Calls a tool and returns the whole JSON-RPC response, from a server that may be gone at any moment.
+    ///
+    /// # Errors
+    ///
+    /// When the connection fails or the answer does not come in time.
+    pub fn try_call_tool(&mut self, name: &str, arguments: Value) -> io::Result<Value> {
+        let id = self.next_id();
+        let params = call_params(name, arguments);
+        let message = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params });
+        let headers = self.session_headers();
+        self.try_exchange(&message, &headers)
+    }
+
     /// Sends a notification, or a response to a request of the server, and returns the HTTP status.
     ///
     /// # Panics

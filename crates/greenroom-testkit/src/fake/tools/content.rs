@@ -58,6 +58,14 @@ pub(super) const TOOLS: &[Tool] = &[
         run: structured,
     },
     Tool {
+        name: "blocks",
+        title: "Blocks",
+        description: "Answers with exactly the content blocks it is given.",
+        params: &[needed("content", "array", "The blocks")],
+        hints: Hints::ReadOnly,
+        run: |_, args| now(Reply::result(&json!({ "content": args.all()["content"] }))),
+    },
+    Tool {
         name: "odd_content",
         title: "Odd content",
         description: "Answers with every kind of content block, one of them from the future.",

@@ -116,6 +116,8 @@ fn files(body: &str) -> impl Iterator<Item = Mention> {
 ///
 /// ```text
 /// [      59ms] [ERROR] boom @ http://localhost/:0
+/// [      61ms] Error: nobody caught this
+///     at http://localhost/:22:7
 /// ```
 pub(super) fn read_log(log: &str, file: &Path) -> Vec<ConsoleEntry> {
     let begun = stamp(file, "console-", ".log");
@@ -132,7 +134,10 @@ pub(super) fn read_log(log: &str, file: &Path) -> Vec<ConsoleEntry> {
         }
     }
     for entry in &mut entries {
-        let Some((message, place)) = entry.message.rsplit_once(" @ ") else { continue };
+        let Some((message, place)) = entry.message.rsplit_once(" @ ") else {
+            entry.location = thrown_at(&entry.message);
+            continue;
+        };
         let (url, line) = place.rsplit_once(':').unwrap_or((place, ""));
         let line = line.parse().ok();
         entry.location = Some(Location { url: url.to_owned(), line, column: None });
@@ -142,9 +147,13 @@ pub(super) fn read_log(log: &str, file: &Path) -> Vec<ConsoleEntry> {
 }
 
 fn entry(line: &str, begun: Option<SystemTime>) -> Option<ConsoleEntry> {
-    let (after, rest) = line.strip_prefix('[')?.split_once("ms] [")?;
+    let (after, rest) = line.strip_prefix('[')?.split_once("ms] ")?;
     let after: u64 = after.trim().parse().ok()?;
-    let (word, message) = rest.split_once("] ").or_else(|| Some((rest.strip_suffix(']')?, "")))?;
+    let tagged = rest
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once("] ").or_else(|| Some((rest.strip_suffix(']')?, ""))));
+    // What nobody caught has no level in front.
+    let (word, message) = tagged.unwrap_or(("ERROR", rest));
     let level = match word {
         "ERROR" | "ASSERT" => Level::Error,
         "WARNING" | "WARN" => Level::Warn,
@@ -153,6 +162,15 @@ fn entry(line: &str, begun: Option<SystemTime>) -> Option<ConsoleEntry> {
     };
     let at = begun.map(|begun| begun + Duration::from_millis(after));
     Some(ConsoleEntry { level, message: message.to_owned(), at, location: None })
+}
+
+/// The first place in the stack of an error: `    at name (http://localhost/:22:7)`.
+fn thrown_at(message: &str) -> Option<Location> {
+    let place = message.lines().find_map(|line| line.trim_start().strip_prefix("at "))?;
+    let place = place.rsplit_once(" (").and_then(|(_, place)| place.strip_suffix(')')).unwrap_or(place);
+    let (rest, column) = place.rsplit_once(':')?;
+    let (url, line) = rest.rsplit_once(':')?;
+    Some(Location { url: url.to_owned(), line: Some(line.parse().ok()?), column: Some(column.parse().ok()?) })
 }
 
 /// The moment in a name that the server made up: `page-2026-11-15T08-47-22-256Z.yml`.
@@ -262,6 +280,18 @@ mod tests {
         );
         assert_eq!(entries[1].level, Level::Error);
         assert_eq!(entries[0].at, Some(SystemTime::UNIX_EPOCH + Duration::from_millis(1059)));
+    }
+
+    #[test]
+    fn what_nobody_caught_is_an_entry_of_its_own() {
+        let log = "[ 1ms] Error: first\n    at f (http://x/a.js:22:7)\n    at http://x/:1:1\n[ 2ms] [LOG] b @ http://x/:3\n[ 3ms] Error: bare";
+        let entries = read_log(log, Path::new("console-1970-01-01T00-00-01-000Z.log"));
+        let levels: Vec<_> = entries.iter().map(|entry| entry.level).collect();
+        assert_eq!(levels, [Level::Error, Level::Info, Level::Error]);
+        assert!(entries[0].message.starts_with("Error: first\n"), "{entries:?}");
+        let place = entries[0].location.as_ref().unwrap();
+        assert_eq!((place.url.as_str(), place.line, place.column), ("http://x/a.js", Some(22), Some(7)));
+        assert_eq!((entries[2].message.as_str(), &entries[2].location), ("Error: bare", &None));
     }
 
     #[test]
