@@ -20,7 +20,7 @@ use greenroom_store::{Call, CallStatus};
 use greenroom_upstream::instance::{Failure, Unavailable};
 use serde_json::{Map, Value, json};
 use tokio::sync::{oneshot, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -323,7 +323,8 @@ impl Engine {
         let note = |spot: Option<&Spot>, manner: Manner, arguments: &Map<String, Value>| {
             let session = spot.and_then(Spot::session).map(|session| session.record.clone());
             let owner = origin.caller.to_string();
-            let entry = Entry { ref_id, owner, session, tool: &tool, arguments };
+            let since = spot.map_or_else(Instant::now, Spot::since);
+            let entry = Entry { ref_id, owner, session, tool: &tool, arguments, since };
             let can_read = self.0.has_reading && !matches!(origin.session, Bound::Fixed(_));
             Note::new(&self.0.history, entry, manner, can_read)
         };
@@ -575,8 +576,9 @@ async fn sweep(engine: Weak<Shared>, every: Duration) {
 }
 
 async fn clean(engine: Weak<Shared>) {
+    let mut next = history::CLEAN_FIRST;
     loop {
-        sleep(history::CLEAN_EVERY).await;
+        sleep(std::mem::replace(&mut next, history::CLEAN_EVERY)).await;
         let Some(engine) = engine.upgrade() else { return };
         if engine.stopping.is_cancelled() {
             return;

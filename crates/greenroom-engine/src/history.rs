@@ -8,7 +8,7 @@
 //! without one; status and log say so.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -25,13 +25,17 @@ use tokio::sync::watch;
 use crate::status::HistoryReport;
 
 /// The record holds the result of such a call as a file of this kind.
-pub(crate) const RESULT_FILE: &str = "application/vnd.greenroom.result+json";
+pub const RESULT_FILE: &str = "application/vnd.greenroom.result+json";
 
 /// How often what is too old is looked for.
 pub(crate) const CLEAN_EVERY: Duration = Duration::from_secs(60);
 
+/// And how soon after the start.
+pub(crate) const CLEAN_FIRST: Duration = Duration::from_secs(2);
+
 pub(crate) struct History {
     store: Option<Store>,
+    data_dir: PathBuf,
     /// Why there is none, where one is wanted.
     missing: Option<String>,
     blob_threshold: usize,
@@ -75,6 +79,7 @@ impl History {
         };
         Self {
             store,
+            data_dir: data_dir.to_owned(),
             missing,
             blob_threshold: config.map_or(usize::MAX, |config| config.blob_threshold),
             redaction: Redaction,
@@ -167,9 +172,13 @@ impl History {
         }
     }
 
-    /// Removes what has had its time.
+    /// Ends what others have left behind, and removes what has had its time.
     pub(crate) async fn clean(&self) {
         let Some(store) = &self.store else { return };
+        // One that was killed a moment before our start may still have been going then.
+        if let Err(error) = store.settle(|run| run_folder::is_there(&self.data_dir, run)).await {
+            tracing::debug!(%error, "what other runs left was not looked at");
+        }
         match store.clean(SystemTime::now()).await {
             Ok(cleaned) if cleaned.calls + cleaned.blobs > 0 => {
                 tracing::info!(calls = cleaned.calls, blobs = cleaned.blobs, "old history was removed");

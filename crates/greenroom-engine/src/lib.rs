@@ -30,6 +30,7 @@ pub use engine::{Engine, EngineConfig, Place, file_uri};
 pub use greenroom_store::{Call, CallStatus};
 pub use greenroom_upstream::instance::Unavailable;
 pub use greenroom_upstream::rpc::{CallError, Progress};
+pub use history::RESULT_FILE;
 pub use pool::{DriverFactory, Scaled};
 pub use reading::{
     Blob, ConsoleArguments, Content, ContentArguments, Desk, Format, ListArguments, Part, ReadFailure,

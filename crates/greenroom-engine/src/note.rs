@@ -40,6 +40,8 @@ pub(crate) struct Entry<'a> {
     pub(crate) session: Option<String>,
     pub(crate) tool: &'a str,
     pub(crate) arguments: &'a Map<String, Value>,
+    /// When it arrived.
+    pub(crate) since: Instant,
 }
 
 impl Note {
@@ -72,7 +74,7 @@ impl Note {
             ref_id: None,
             is_chosen: entry.ref_id.is_some(),
             flight: None,
-            since: Instant::now(),
+            since: entry.since,
             manner,
             can_read: can_read && history.is_on(),
         }
@@ -80,8 +82,14 @@ impl Note {
 
     /// A step of this script.
     pub(crate) fn step(&self, tool: &str, arguments: &Map<String, Value>) -> Self {
-        let entry =
-            Entry { ref_id: None, owner: self.owner.clone(), session: self.session.clone(), tool, arguments };
+        let entry = Entry {
+            ref_id: None,
+            owner: self.owner.clone(),
+            session: self.session.clone(),
+            tool,
+            arguments,
+            since: Instant::now(),
+        };
         Self::with_parent(&self.history, entry, self.ref_id, self.manner, self.can_read)
     }
 

@@ -141,7 +141,7 @@ impl Spot {
         }
     }
 
-    fn since(&self) -> Instant {
+    pub(crate) fn since(&self) -> Instant {
         match self {
             Self::Lease(waiting) => waiting.since(),
             Self::Session(visit) => visit.since,

@@ -35,7 +35,7 @@ pub(crate) fn open_for_writing(
 ) -> Result<Connection, StoreError> {
     let path = path_in(folder);
     let failed =
-        |source: Box<dyn std::error::Error + Send + Sync>| StoreError::Open { path: path.clone(), source };
+        |cause: Box<dyn std::error::Error + Send + Sync>| StoreError::Open { path: path.clone(), cause };
     make_private_folder(folder).map_err(|error| failed(error.into()))?;
     // Two Greenrooms that start at once must not both make the file, nor both put it aside.
     let turn = private_file(&folder.join("greenroom.db.opening")).map_err(|error| failed(error.into()))?;
@@ -133,7 +133,7 @@ pub(crate) fn work_off_log(folder: &Path) -> Result<(), rusqlite::Error> {
 pub(crate) fn open_for_reading(folder: &Path) -> Result<Connection, StoreError> {
     let path = path_in(folder);
     let failed =
-        |source: Box<dyn std::error::Error + Send + Sync>| StoreError::Open { path: path.clone(), source };
+        |cause: Box<dyn std::error::Error + Send + Sync>| StoreError::Open { path: path.clone(), cause };
     if !path.exists() {
         return Err(failed("there is no history yet".into()));
     }
@@ -197,24 +197,33 @@ pub(crate) fn settle_dead_runs(
     now: i64,
     is_alive: impl Fn(&str) -> bool,
 ) -> Result<(), rusqlite::Error> {
-    let runs = connection
-        .prepare("SELECT run FROM sessions WHERE state = 'active' UNION SELECT run FROM in_flight")?
-        .query_map([], |row| row.get::<_, String>(0))?
-        .collect::<Result<Vec<_>, _>>()?;
-    for run in runs.iter().filter(|run| *run != own_run && !is_alive(run)) {
+    for run in runs_at_work(connection)?.iter().filter(|run| *run != own_run && !is_alive(run)) {
         let transaction = connection.transaction()?;
-        transaction
-            .execute("UPDATE sessions SET state = 'closed' WHERE run = ? AND state = 'active'", [run])?;
-        transaction.execute(
-            "INSERT INTO responses (seq, ref_id, status, error_message, timestamp, result_bytes, console_count,
+        settle(&transaction, run, now)?;
+        transaction.commit()?;
+    }
+    Ok(())
+}
+
+/// Runs that have sessions or calls which nobody has ended.
+pub(crate) fn runs_at_work(connection: &Connection) -> Result<Vec<String>, rusqlite::Error> {
+    connection
+        .prepare_cached("SELECT run FROM sessions WHERE state = 'active' UNION SELECT run FROM in_flight")?
+        .query_map([], |row| row.get::<_, String>(0))?
+        .collect()
+}
+
+/// Ends what one run has left. Within a transaction.
+pub(crate) fn settle(connection: &Connection, run: &str, now: i64) -> Result<(), rusqlite::Error> {
+    connection.execute("UPDATE sessions SET state = 'closed' WHERE run = ? AND state = 'active'", [run])?;
+    connection.execute(
+        "INSERT INTO responses (seq, ref_id, status, error_message, timestamp, result_bytes, console_count,
                 console_errors, took, waited)
              SELECT seq, q.ref_id, 'error', 'Greenroom ended before the call was answered', ?2, 0, 0, 0, 0, 0
              FROM in_flight AS f JOIN requests AS q USING (seq) WHERE f.run = ?1",
-            params![run, now],
-        )?;
-        let calls = transaction.execute("DELETE FROM in_flight WHERE run = ?", [run])?;
-        transaction.commit()?;
-        tracing::info!(run, calls, "a Greenroom that is no more left sessions or calls: they are ended now");
-    }
+        params![run, now],
+    )?;
+    let calls = connection.execute("DELETE FROM in_flight WHERE run = ?", [run])?;
+    tracing::info!(run, calls, "a Greenroom that is no more left sessions or calls: they are ended now");
     Ok(())
 }

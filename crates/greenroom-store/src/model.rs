@@ -230,8 +230,8 @@ pub struct Cleaned {
 
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    #[error("the history in {} cannot be opened: {source}", path.display())]
-    Open { path: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
+    #[error("the history in {} cannot be opened: {cause}", path.display())]
+    Open { path: PathBuf, cause: Box<dyn std::error::Error + Send + Sync> },
     #[error("the history was written by a newer Greenroom; use that one, or another data folder")]
     Newer,
     #[error("the history cannot be written: {0}")]

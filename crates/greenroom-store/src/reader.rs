@@ -52,6 +52,10 @@ impl Reader {
         Ok(Self { database, path, file, blobs: Blobs::in_folder(folder) })
     }
 
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.database
+    }
+
     /// Whether what it reads is still the history of its folder.
     pub(crate) fn is_current(&self) -> bool {
         self.file == which_file(&self.path)

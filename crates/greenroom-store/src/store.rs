@@ -38,6 +38,7 @@ pub struct Store(Arc<Inner>);
 
 struct Inner {
     folder: PathBuf,
+    run: String,
     durability: Durability,
     retention: Retention,
     blobs: Arc<Blobs>,
@@ -54,9 +55,9 @@ impl Store {
     /// another run is held.
     pub fn open(config: StoreConfig, is_alive: impl Fn(&str) -> bool) -> Result<Self, StoreError> {
         let StoreConfig { folder, run, durability, retention } = config;
-        let failed = |source: Box<dyn std::error::Error + Send + Sync>| StoreError::Open {
+        let failed = |cause: Box<dyn std::error::Error + Send + Sync>| StoreError::Open {
             path: database::path_in(&folder),
-            source,
+            cause,
         };
         let mut database = database::open_for_writing(&folder, durability, false)?;
         let blobs = Arc::new(Blobs::in_folder(&folder));
@@ -74,7 +75,7 @@ impl Store {
         let (queue, commands) = mpsc::unbounded_channel();
         let writer = Writer {
             folder: folder.clone(),
-            run,
+            run: run.clone(),
             durability,
             blobs: Arc::clone(&blobs),
             database: Some(database),
@@ -91,6 +92,7 @@ impl Store {
             .map_err(|error| failed(error.into()))?;
         Ok(Self(Arc::new(Inner {
             folder,
+            run,
             durability,
             retention,
             blobs,
@@ -101,6 +103,16 @@ impl Store {
             readers: Mutex::new(Vec::new()),
             reading: Semaphore::new(READERS),
         })))
+    }
+
+    /// Ends what runs left that have died since, or whose death was not certain yet.
+    pub async fn settle(&self, is_alive: impl Fn(&str) -> bool) -> Result<(), StoreError> {
+        let own = self.0.run.clone();
+        let runs = self.read(|reader| Ok(database::runs_at_work(reader.connection())?)).await?;
+        for run in runs.into_iter().filter(|run| *run != own && !is_alive(run)) {
+            self.write(What::Settle(run, micros(SystemTime::now()))).await?;
+        }
+        Ok(())
     }
 
     /// A session began. Queued: whatever is written later comes after it.

@@ -46,6 +46,8 @@ pub(crate) enum What {
     SetCursor(RefId, Cursor),
     PutBlob(BlobRef, i64),
     Clean(Slice),
+    /// This run is no more; at this time.
+    Settle(String, i64),
     /// Nothing more is taken after it.
     Close,
 }
@@ -369,6 +371,7 @@ fn write_one(
         What::SetCursor(ref_id, cursor) => records::set_cursor(database, *ref_id, cursor)?,
         What::PutBlob(blob, at) => records::put_blob(database, blob, *at)?,
         What::Clean(slice) => return clean::clean(database, blobs, slice).map(Done::Cleaned),
+        What::Settle(run, now) => database::settle(database, run, *now)?,
         What::Close => {}
     }
     Ok(Done::Written)

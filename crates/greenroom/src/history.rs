@@ -15,14 +15,11 @@ use anyhow::{Context, Result, anyhow, bail};
 use bytes::Bytes;
 use greenroom_core::config::Config;
 use greenroom_core::ids::RefId;
-use greenroom_engine::describe;
+use greenroom_engine::{RESULT_FILE, describe};
 use greenroom_store::{BlobRef, Call, ConsoleEntry, Found, Reader, StoreError};
 use serde_json::{Map, Value, json};
 
 use crate::config_files;
-
-/// The kind of blob that is the result of a call, kept as a file since it is large.
-const RESULT_FILE: &str = "application/vnd.greenroom.result+json";
 
 /// With fewer characters of a ref id nothing is looked for.
 const SHORTEST_REF: usize = 4;
@@ -47,7 +44,6 @@ impl History {
             );
         }
         let reader = Reader::open(&folder).map_err(|error| match error {
-            // It says what to look at, and its source says the same again.
             StoreError::Open { .. } => anyhow!(
                 "{error}. Look at who may read and write that folder; a history that is damaged is put aside by the next \
                  `greenroom serve` there, which begins another"
