@@ -53,13 +53,16 @@ const FOR_SESSIONS: &str = "Greenroom gives every agent a real browser of its ow
      (the name of your task will do), and give the same one with every call: cookies, tabs and files are then yours. Begin with \
      browser_navigate, read the page with browser_snapshot, and act on the element refs that the snapshot gives. Calls of one \
      session run one after another; sessions run beside one another. A session ends when it has not been used for a while, or \
-     with session_close; session_list shows yours, session_files what they have written.";
+     with session_close; session_list shows yours, session_files what they have written. Every call is on record: with reply=diff \
+     you get what changed on the page instead of all of it, and get_content finds a text or element on a page that was shown, by ref_id \
+     or sessionId, without using the browser. Long answers are cut and say how to read on.";
 
 const FOR_POOLS: &str = "Greenroom drives pools of real browsers. Begin with browser_navigate, read the page with \
      browser_snapshot, and act on the element refs that the snapshot gives. A call goes to the next free browser of the \
      default pool, so two calls may land on different browsers. To stay on one page, give a sessionId, any text of yours, \
      with every call, or browser_instance (and browser_pool), or put the steps into one browser_execute_bulk. \
-     browser_pool_status shows the pools and what each is for; _meta of every answer says where it ran.";
+     browser_pool_status shows the pools and what each is for; _meta of every answer says where it ran. Long answers are cut and say \
+     how to read on with get_content.";
 
 const FOR_OTHERS: &str = "Greenroom passes on the tools of another MCP server as they are. Calls run beside one another and \
      can be cancelled.";
