@@ -489,6 +489,9 @@ impl Order {
             None => Bound::Free,
             Some(name) => {
                 self.check_address(engine, &name)?;
+                if !self.has_parameter(engine, Side::Upstream, Parameters::SESSION) {
+                    params.remove(Parameters::SESSION);
+                }
                 match engine.modes().sessions {
                     SessionMode::Off => {
                         return Err(Kind::INVALID.says(
@@ -501,7 +504,7 @@ impl Order {
             }
         };
         let origin = Origin { caller: caller.clone(), session };
-        // Without it the call is one of ours that is about a session instead of running in one.
+        // Without a place the call is one of ours, which is about a session instead of running in one.
         let place = engine.arrive(&origin, &self.tool, |name| params.get(name).cloned());
         if let (None, Some(name)) = (&place, &self.session)
             && self.has_parameter(engine, Side::Agents, Parameters::SESSION)

@@ -105,7 +105,7 @@ mod tests {
                 assert!(parameters.iter().any(|parameter| parameter["name"] == name), "{path}: {name}");
             }
         }
-        for schema in ["CallOrder", "CallAnswer", "CallRecord", "ErrorBody"] {
+        for schema in ["CallOrder", "CallAnswer", "CallRecord", "PoolsShown", "ErrorBody"] {
             assert!(schemas[schema]["properties"].is_object(), "{schema}");
         }
     }

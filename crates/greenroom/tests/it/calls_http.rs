@@ -301,6 +301,57 @@ fn limits_and_losses_have_their_status() {
 }
 
 #[test]
+fn a_session_and_the_other_addresses_go_together_as_over_mcp() {
+    let pools = [
+        ("PW_MCP_PROXY__MAIN_INSTANCES", "1"),
+        ("PW_MCP_PROXY__MAIN_IS_DEFAULT", "true"),
+        ("PW_MCP_PROXY__SIDE_INSTANCES", "1"),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let server = server_in(folder.path(), "", &pools);
+    let order = |session: Option<&str>, place: &Value| {
+        let mut params = json!({ "text": "x" });
+        params.as_object_mut().unwrap().extend(place.as_object().unwrap().clone());
+        json!({ "session_id": session, "tool": "echo", "params": params })
+    };
+    let answer = made(&server, &order(None, &json!({ "browser_pool": "SIDE" })));
+    assert!(answer["session_id"].is_null());
+    let (_, call) = get(&server, &format!("/api/calls/{}", answer["ref_id"].as_str().unwrap()));
+    assert_eq!((&call["pool"], &call["params"]), (&json!("SIDE"), &json!({ "text": "x" })));
+    let answer = made(&server, &order(Some("s"), &json!({ "browser_pool": "SIDE", "sessionId": "s" })));
+    let (_, call) = get(&server, &format!("/api/calls/{}", answer["ref_id"].as_str().unwrap()));
+    assert_eq!((&call["pool"], &call["session_id"]), (&json!("SIDE"), &json!("s")));
+    for (session, place) in [
+        (Some("s"), json!({ "browser_instance": "0" })),
+        (Some("s"), json!({ "sessionId": "t" })),
+        (Some("s"), json!({ "browser_pool": "MAIN" })),
+        (None, json!({ "browser_pool": "NONE" })),
+        (None, json!({ "browser_instance": "9" })),
+    ] {
+        assert_eq!(refused(post(&server, &order(session, &place))), is(400, "invalid_request"), "{place}");
+    }
+    // A parameter of the tool's own is no address.
+    let order =
+        json!({ "session_id": "s", "tool": "own_pool", "params": { "browser_pool": "the blue one" } });
+    let answer = made(&server, &order);
+    let (_, call) =
+        get(&server, &format!("/api/calls/{}?include=result", answer["ref_id"].as_str().unwrap()));
+    assert!(text(&call["result"]).contains("the blue one"), "{call}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let strict = server_in(folder.path(), "", &[("GREENROOM_ADDRESSING", "session")]);
+    let order = json!({ "session_id": "s", "tool": "structured", "params": { "a": 1, "sessionId": "s" } });
+    let answer = made(&strict, &order);
+    let (_, call) =
+        get(&strict, &format!("/api/calls/{}?include=result", answer["ref_id"].as_str().unwrap()));
+    assert_eq!(
+        (&call["session_id"], &call["result"]["structuredContent"]),
+        (&json!("s"), &json!({ "a": 1 }))
+    );
+    assert_eq!(refused(post(&strict, &json!({ "tool": "structured" }))), is(400, "invalid_request"));
+}
+
+#[test]
 fn without_history_calls_are_answered_whole() {
     let folder = tempfile::tempdir().unwrap();
     let server = server_in(folder.path(), "", &[("GREENROOM_HISTORY", "false")]);
@@ -313,6 +364,15 @@ fn without_history_calls_are_answered_whole() {
     assert_eq!((&failed["status"], &failed["error"]), (&json!("error"), &json!("no")));
     assert_eq!(refused(get(&server, "/api/calls")), is(404, "history_off"));
     assert_eq!(get(&server, "/api/pools").1["history"]["state"], "off");
+
+    // One that cannot be kept does not stop anybody either.
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("greenroom.db")).unwrap();
+    let server = server_in(folder.path(), "", &[]);
+    let answer = made(&server, &order);
+    assert!(answer["ref_id"].is_null() && text(&answer["result"]) == "x", "{answer}");
+    assert_eq!(get(&server, "/api/pools").1["history"]["state"], "failing");
+
     let with = Server::fake("", &[]);
     assert_eq!(get(&with, "/api/pools").1["history"], json!({ "state": "on", "lost": 0, "error": null }));
 }
