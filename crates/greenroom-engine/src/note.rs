@@ -27,6 +27,7 @@ pub(crate) struct Note {
     is_chosen: bool,
     flight: Option<Flight>,
     since: Instant,
+    at: SystemTime,
     manner: Manner,
     /// Whether the caller has a way to read what is not returned.
     can_read: bool,
@@ -56,6 +57,7 @@ impl Note {
         manner: Manner,
         can_read: bool,
     ) -> Self {
+        let at = SystemTime::now();
         let call = history.is_on().then(|| NewCall {
             ref_id: entry.ref_id.unwrap_or_else(RefId::new_v4),
             owner: entry.owner.clone(),
@@ -63,7 +65,7 @@ impl Note {
             parent,
             tool: entry.tool.to_owned(),
             params: serde_json::to_string(entry.arguments).expect("JSON can be written"),
-            at: SystemTime::now(),
+            at,
         });
         Self {
             history: Arc::clone(history),
@@ -75,6 +77,7 @@ impl Note {
             is_chosen: entry.ref_id.is_some(),
             flight: None,
             since: entry.since,
+            at,
             manner,
             can_read: can_read && history.is_on(),
         }
@@ -136,7 +139,6 @@ impl Note {
         served: Option<&Served>,
     ) -> Result<Bytes, CallFailure> {
         let Some(ref_id) = self.ref_id else { return result };
-        let at = SystemTime::now();
         let error = match &result {
             Ok(_) if !caught.is_error => None,
             Ok(_) => {
@@ -153,7 +155,7 @@ impl Note {
             snapshot: caught.capture.snapshot.clone(),
             console: caught.capture.console.clone(),
             error,
-            at,
+            at: SystemTime::now(),
             took: self.since.elapsed(),
             waited: served.map(|served| served.waited).unwrap_or_default(),
             pool: served.map(|served| served.pool.clone()),
@@ -172,7 +174,7 @@ impl Note {
             return result;
         }
         let session = served.and_then(|served| served.session.as_deref());
-        let about = About { ref_id, session, tool: &self.tool, at };
+        let about = About { ref_id, session, tool: &self.tool, at: self.at };
         result.map(|bytes| compose(self.manner, &about, bytes, caught))
     }
 }
