@@ -75,6 +75,18 @@ impl Reader {
         Ok(if expired { Found::Expired } else { Found::Unknown })
     }
 
+    /// The calls whose id begins like this, no more than so many.
+    pub fn find(&self, beginning: &str, most: usize) -> Result<Vec<RefId>, StoreError> {
+        // An id is made of hexadecimal digits and `-`, and `g` comes after all of them.
+        let end = format!("{beginning}g");
+        let mut statement = self.database.prepare_cached(
+            "SELECT ref_id FROM requests WHERE ref_id >= ?1 AND ref_id < ?2 ORDER BY ref_id LIMIT ?3",
+        )?;
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let found = statement.query_map(params![beginning, end, most], |row| parsed(row, 0))?;
+        Ok(found.collect::<Result<_, _>>()?)
+    }
+
     /// The result of a call, byte for byte.
     pub fn result(&self, ref_id: RefId) -> Result<Option<Bytes>, StoreError> {
         self.content(

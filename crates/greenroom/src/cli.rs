@@ -1,11 +1,13 @@
 //! What can be written on the command line.
 
 use std::path::PathBuf;
+use std::time::SystemTime;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use greenroom_core::config::Layer;
 
 use crate::bridge::Target;
+use crate::history;
 
 const EXIT_CODES: &str = "Exit codes: 0 ended as asked; 1 failed while running; 2 wrong usage or configuration; \
     3 something could not be installed; 4 the address cannot be listened on, or the server given with --connect \
@@ -101,6 +103,17 @@ pub(crate) enum Command {
         #[command(flatten)]
         server: ServerFlags,
     },
+    /// List the calls on record, newest last
+    Calls(CallsFlags),
+    /// Show everything about a call on record
+    Show(ShowFlags),
+    /// Copy everything on record about a session to a folder or a zip file
+    Export(ExportFlags),
+    /// Look after the database of calls
+    Db {
+        #[command(subcommand)]
+        command: DbCommand,
+    },
     /// Clean up after a run that was killed; started by Greenroom itself
     #[command(hide = true)]
     Guard { folder: PathBuf },
@@ -139,6 +152,86 @@ pub(crate) enum ConfigCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CallsFlags {
+    /// Only calls of this session
+    #[arg(long)]
+    pub(crate) session: Option<String>,
+    /// Only calls of this tool
+    #[arg(long)]
+    pub(crate) tool: Option<String>,
+    /// Only calls that ended like this, or have not
+    #[arg(long)]
+    pub(crate) status: Option<Status>,
+    /// Only calls since then: `10m`, `2h`, `3d` ago, or a time such as `2026-11-15T08:00:00Z`
+    #[arg(long, value_name = "TIME", value_parser = history::time::since)]
+    pub(crate) since: Option<SystemTime>,
+    /// How many at most, the newest
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub(crate) limit: usize,
+    /// Go on with new calls as they are answered, until interrupted
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// As JSON, one object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Status {
+    Success,
+    Error,
+    Pending,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowFlags {
+    /// Ref id of the call, or its first characters
+    #[arg(value_name = "REF")]
+    pub(crate) call: String,
+    /// Only the snapshot of the page, or the text of the answer where there is none; as it is
+    #[arg(long, group = "part")]
+    pub(crate) content: bool,
+    /// Only the result, byte for byte
+    #[arg(long, group = "part")]
+    pub(crate) result: bool,
+    /// Only what the tool was called with
+    #[arg(long, group = "part")]
+    pub(crate) params: bool,
+    /// Only what the page wrote to its console
+    #[arg(long, group = "part")]
+    pub(crate) console: bool,
+    /// Everything but the contents, as JSON
+    #[arg(long, group = "part")]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportFlags {
+    /// Name of the session
+    pub(crate) session: String,
+    /// Where to; the name of a zip file makes one [default: SESSION-DATE in the working directory]
+    #[arg(long, short, value_name = "PATH")]
+    pub(crate) output: Option<PathBuf>,
+    /// As one zip file
+    #[arg(long)]
+    pub(crate) zip: bool,
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub(crate) enum DbCommand {
+    /// Say how much there is, how large it is and where
+    Stats {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make the file as small as it can be
+    Vacuum,
+    /// Look for damage; exits with 1 when there is some
+    Check,
 }
 
 impl Cli {

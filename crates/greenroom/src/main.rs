@@ -6,6 +6,7 @@ mod config_files;
 mod config_show;
 mod doctor;
 mod exit;
+mod history;
 mod install_view;
 mod local_client;
 mod logging;

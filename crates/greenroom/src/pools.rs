@@ -77,7 +77,7 @@ pub(crate) fn scale(http: &HttpConfig, pool: &str, instances: u32) -> Result<Exi
 }
 
 /// A reader that has gone away is no error.
-fn written(outcome: std::io::Result<()>) -> Result<ExitCode> {
+pub(crate) fn written(outcome: std::io::Result<()>) -> Result<ExitCode> {
     match outcome {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(error).context("stdout cannot be written")

@@ -21,10 +21,10 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::bridge::{self, Link, Target};
-use crate::cli::{Cli, Command, ConfigCommand};
+use crate::cli::{Cli, Command, ConfigCommand, DbCommand};
 use crate::exit::Exit;
 use crate::signals::Signals;
-use crate::{config_files, config_show, doctor, install_view, logging, orphans, pools};
+use crate::{config_files, config_show, doctor, history, install_view, logging, orphans, pools};
 
 pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
     // The guard has one thing to do, and no configuration may keep it from doing so.
@@ -49,6 +49,12 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
             pools::restart(&config.http, pool.as_deref(), instance.as_deref())
         }
         Command::Scale { pool, instances, .. } => pools::scale(&config.http, pool, *instances),
+        Command::Calls(flags) => history::calls::list(&config, flags),
+        Command::Show(flags) => history::show::show(&config, flags),
+        Command::Export(flags) => history::export::export(&config, flags),
+        Command::Db { command: DbCommand::Stats { json } } => history::db::stats(&config, *json),
+        Command::Db { command: DbCommand::Vacuum } => history::db::vacuum(&config),
+        Command::Db { command: DbCommand::Check } => history::db::check(&config),
         Command::Install => start(&config)?.block_on(install(&config)),
         Command::Serve { install, .. } => start(&config)?.block_on(serve(&config, !install.no_install)),
         Command::Mcp { install, standalone, connect } => {

@@ -7,6 +7,7 @@ mod browser;
 mod browser_pools;
 mod cli;
 mod history;
+mod history_cli;
 mod http;
 mod pass_through;
 mod pools;
