@@ -1,6 +1,10 @@
-//! The HTTP listener: MCP at `/mcp`, the pools at `/api/pools`, and the two probes.
+//! The HTTP listener: MCP at `/mcp`, calls, their record and the pools under `/api`, and the two probes.
 
+mod blobs;
+mod calls;
+mod failure;
 mod front;
+mod openapi;
 mod pools;
 mod sessions;
 
@@ -14,7 +18,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{any, get, post};
+use axum::routing::{any, get};
 use axum::serve::ListenerExt;
 use axum::{Json, Router};
 use greenroom_core::config::HttpConfig;
@@ -85,19 +89,14 @@ fn router(
     let (door, max_body) = (Arc::new(Door::new(local, config)), config.max_request_bytes);
     let endpoint = Endpoint { service, engine: engine.clone(), max_body, session_per_connection };
     let bound = endpoint.clone();
-    Router::new()
-        .route("/mcp", any(move |request| mcp(endpoint.clone(), request)))
+    let (api, state) = openapi::routes(engine, max_body);
+    api.route("/mcp", any(move |request| mcp(endpoint.clone(), request)))
         .route("/sessions/{id}/mcp", any(move |Path(id), request| session_mcp(bound.clone(), id, request)))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
-        .route("/api/pools", get(pools::all))
-        .route("/api/pools/{pool}", get(pools::one))
-        .route("/api/pools/{pool}/restart", post(pools::restart_all))
-        .route("/api/pools/{pool}/scale", post(pools::scale))
-        .route("/api/pools/{pool}/instances/{instance}/restart", post(pools::restart))
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
-        .with_state(engine)
+        .with_state(state)
         .layer(middleware::from_fn_with_state(door, front::check))
 }
 

@@ -16,7 +16,7 @@ use greenroom_core::percent::escape;
 use greenroom_core::target::{
     Address, Modes, Parameters, SessionMode, SessionName, Target, UnknownPool, resolve,
 };
-use greenroom_store::CallStatus;
+use greenroom_store::{Call, CallStatus};
 use greenroom_upstream::instance::{Failure, Unavailable};
 use serde_json::{Map, Value, json};
 use tokio::sync::{oneshot, watch};
@@ -34,7 +34,7 @@ use crate::own::{
     BulkArguments, CreateArguments, NoArguments, OwnTool, PoolStatusArguments, SessionArguments,
 };
 use crate::pool::{DriverFactory, Pool, Scaled};
-use crate::reading::{self, Blob, BlobArguments, Content, Desk, Shelf};
+use crate::reading::{self, Blob, BlobArguments, Content, Desk, ReadFailure, Shelf};
 use crate::reply::Manner;
 use crate::running::{Reporter, Running, Spot};
 use crate::session_files::{SessionFile, SessionFolders};
@@ -469,6 +469,11 @@ impl Engine {
         let budget = self.0.pools.first().map_or(0, |pool| pool.config.reply_budget);
         self.0.desk(reading::owner(caller), budget)
     }
+
+    /// A call that was made before, once it is answered.
+    pub async fn answered(&self, caller: &Caller, ref_id: RefId) -> Result<Call, ReadFailure> {
+        self.0.answered(&self.desk(caller), ref_id).await
+    }
 }
 
 /// A text as the result of a tool.
@@ -613,12 +618,18 @@ impl Shared {
     /// The answer to a call that was made before, once it is there.
     pub(crate) async fn earlier(&self, owner: &str, ref_id: RefId) -> Result<Bytes, CallFailure> {
         let desk = self.desk(owner.to_owned(), 0);
+        let call = self.answered(&desk, ref_id).await?;
+        let result = desk.result(&call).await?;
+        result.ok_or_else(|| CallFailure::Before(call.error.unwrap_or_default()))
+    }
+
+    /// A call on record, once its answer is there.
+    async fn answered(&self, desk: &Desk, ref_id: RefId) -> Result<Call, ReadFailure> {
         loop {
             self.history.landing(ref_id).await;
             let call = desk.call(ref_id).await?;
             if call.status != CallStatus::Pending {
-                let result = desk.result(&call).await?;
-                return result.ok_or_else(|| CallFailure::Before(call.error.unwrap_or_default()));
+                return Ok(call);
             }
             // Its answer is being written down, or it runs in another process.
             sleep(Duration::from_millis(25)).await;

@@ -122,7 +122,7 @@ pub(super) async fn explain(response: Response, body: &Bytes) -> Response {
 
 /// The body, or `None` when it is too large; an error when it breaks off. What is too large is still read for a while, so that a client that is
 /// busy sending gets to see the answer.
-async fn collect(mut body: Body, limit: usize) -> Result<Option<Bytes>, ()> {
+pub(super) async fn collect(mut body: Body, limit: usize) -> Result<Option<Bytes>, ()> {
     const PATIENCE: usize = 512 * 1024 * 1024;
     let (mut bytes, mut seen) = (BytesMut::new(), 0);
     while let Some(frame) = body.frame().await {

@@ -9,21 +9,45 @@ use greenroom_core::target::UnknownPool;
 use greenroom_engine::{CallFailure, Engine, StatusReport};
 use serde::Deserialize;
 use serde_json::json;
+use utoipa::ToSchema;
 
 use super::error;
+use super::failure::ErrorBody;
+
+/// How large a pool is to be.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wanted {
+    /// 1 to 1000.
+    instances: usize,
+}
 
 /// As many as one pool can have.
 const MOST_INSTANCES: usize = 1000;
 
+/// Show all pools
+#[utoipa::path(
+    get, path = "/api/pools", tag = "pools", operation_id = "list_pools",
+    responses((status = 200, description = "The pools, a summary, and how the record of calls is.", body = Object)),
+)]
 pub(super) async fn all(State(engine): State<Engine>) -> Response {
     shown(engine.status(None))
 }
 
+/// Show one pool
+#[utoipa::path(
+    get, path = "/api/pools/{pool}", tag = "pools", operation_id = "get_pool",
+    params(("pool" = String, Path, description = "Name of the pool.")),
+    responses(
+        (status = 200, description = "As for all pools, with one in it.", body = Object),
+        (status = 404, description = "`not_found`", body = ErrorBody),
+    ),
+)]
 pub(super) async fn one(State(engine): State<Engine>, Path(pool): Path<String>) -> Response {
     shown(engine.status(Some(&pool)))
 }
 
-/// The report of `browser_pool_status`, and how many calls wait and sessions live in each pool.
+/// The report of `browser_pool_status`, how many calls wait and sessions live in each pool, and how the record is.
 fn shown(report: Result<StatusReport, UnknownPool>) -> Response {
     let report = match report {
         Ok(report) => report,
@@ -34,9 +58,19 @@ fn shown(report: Result<StatusReport, UnknownPool>) -> Response {
         shown["waiting_calls"] = pool.waiting.into();
         shown["sessions"] = pool.sessions.into();
     }
+    shown["history"] = serde_json::to_value(&report.history).expect("a report is plain JSON");
     Json(shown).into_response()
 }
 
+/// Start one instance anew
+#[utoipa::path(
+    post, path = "/api/pools/{pool}/instances/{instance}/restart", tag = "pools", operation_id = "restart_instance",
+    params(("pool" = String, Path, description = "Name of the pool."), ("instance" = String, Path, description = "Number or alias.")),
+    responses(
+        (status = 202, description = "It is being started.", body = Object),
+        (status = 404, description = "`not_found`", body = ErrorBody),
+    ),
+)]
 pub(super) async fn restart(
     State(engine): State<Engine>,
     Path((pool, instance)): Path<(String, String)>,
@@ -50,6 +84,15 @@ pub(super) async fn restart(
     }
 }
 
+/// Start every instance of a pool anew
+#[utoipa::path(
+    post, path = "/api/pools/{pool}/restart", tag = "pools", operation_id = "restart_pool",
+    params(("pool" = String, Path, description = "Name of the pool.")),
+    responses(
+        (status = 202, description = "They are being started.", body = Object),
+        (status = 404, description = "`not_found`", body = ErrorBody),
+    ),
+)]
 pub(super) async fn restart_all(State(engine): State<Engine>, Path(pool): Path<String>) -> Response {
     match engine.restart_pool(&pool, "asked for over HTTP") {
         Ok(instances) => {
@@ -61,12 +104,18 @@ pub(super) async fn restart_all(State(engine): State<Engine>, Path(pool): Path<S
     }
 }
 
+/// Change how many instances a pool has
+#[utoipa::path(
+    post, path = "/api/pools/{pool}/scale", tag = "pools", operation_id = "scale_pool",
+    params(("pool" = String, Path, description = "Name of the pool.")), request_body = Wanted,
+    responses(
+        (status = 202, description = "Those that are added, and those that go when they are done.", body = Object),
+        (status = 400, description = "`bad_request`", body = ErrorBody),
+        (status = 404, description = "`not_found`", body = ErrorBody),
+        (status = 409, description = "`misconfigured`", body = ErrorBody),
+    ),
+)]
 pub(super) async fn scale(State(engine): State<Engine>, Path(pool): Path<String>, body: Bytes) -> Response {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Wanted {
-        instances: usize,
-    }
     let wanted = match serde_json::from_slice::<Wanted>(&body) {
         Ok(wanted) if (1..=MOST_INSTANCES).contains(&wanted.instances) => wanted.instances,
         _ => {

@@ -5,6 +5,7 @@
 mod bridge;
 mod browser;
 mod browser_pools;
+mod calls_http;
 mod cli;
 mod history;
 mod history_cli;
