@@ -326,7 +326,7 @@ impl Desk {
             How::Plain { reset } if arguments.ref_id.is_some() && arguments.format == Format::Yaml => {
                 self.unread(&about, &volume, reset).await
             }
-            How::Plain { .. } | How::Page { .. } if arguments.format == Format::Json => {
+            How::Plain { .. } | How::Page if arguments.format == Format::Json => {
                 let (snapshot, _) = volume.tree()?;
                 let tree = snapshot.to_json();
                 Ok(listed(&about, tree, arguments.offset, arguments.limit, Format::Json, budget)?)

@@ -41,12 +41,12 @@ pub(crate) fn compose(manner: Manner, about: &About<'_>, result: Bytes, mut caug
     let Some(body) = caught.body.take() else {
         // Nobody has looked into it, so it is short; and there is nothing to compare.
         return match manner.reply {
-            Reply::Ref => written(reference(about, &caught, Map::new())),
+            Reply::Ref => written(reference(about, &caught, &Map::new())),
             Reply::Full | Reply::Diff => result,
         };
     };
     match manner.reply {
-        Reply::Ref => written(reference(about, &caught, body)),
+        Reply::Ref => written(reference(about, &caught, &body)),
         Reply::Diff if caught.is_read => written(difference(manner, about, &caught, body)),
         Reply::Full | Reply::Diff => match full(manner, about, &caught, body) {
             Some(body) => written(body),
@@ -174,8 +174,8 @@ pub(crate) fn how_to_read_on(about: &About<'_>, seen: &str, whole: &str, part: O
 }
 
 /// The seed's format: nothing but what is needed to ask for more.
-fn reference(about: &About<'_>, caught: &Caught, body: Map<String, Value>) -> Map<String, Value> {
-    let error = caught.is_error.then(|| text_of(&body).unwrap_or("the tool reported an error").to_owned());
+fn reference(about: &About<'_>, caught: &Caught, body: &Map<String, Value>) -> Map<String, Value> {
+    let error = caught.is_error.then(|| text_of(body).unwrap_or("the tool reported an error").to_owned());
     let answer = summary(about, caught, error);
     let mut short = Map::new();
     short.insert("content".to_owned(), json!([{ "type": "text", "text": answer.to_string() }]));

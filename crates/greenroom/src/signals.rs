@@ -14,7 +14,7 @@ impl Signals {
     pub(crate) fn new() -> std::io::Result<Self> {
         // A file that may not become longer is an error like a full disk, and no reason to die. Once a signal is
         // listened to, it does nothing else, whether or not anybody hears it.
-        signal(SignalKind::from_raw(FILE_TOO_LARGE))?;
+        drop(signal(SignalKind::from_raw(FILE_TOO_LARGE))?);
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 

@@ -227,7 +227,7 @@ fn follow(agent: &mut dyn Agent, reply: &str) -> (String, usize) {
     let mut whole = format!("{beginning}\n");
     for reads in 1.. {
         if hint.is_repeated {
-            return follow_by_bytes(agent, hint, reads);
+            return follow_by_bytes(agent, &hint, reads);
         }
         let more = agent.content(Value::Object(hint.arguments));
         let Some((text, next)) = cut(&more) else { return (whole + &more, reads) };
@@ -239,7 +239,7 @@ fn follow(agent: &mut dyn Agent, reply: &str) -> (String, usize) {
 }
 
 /// A text one of whose lines is longer than a reply is read from its beginning.
-fn follow_by_bytes(agent: &mut dyn Agent, hint: Hint, before: usize) -> (String, usize) {
+fn follow_by_bytes(agent: &mut dyn Agent, hint: &Hint, before: usize) -> (String, usize) {
     let mut whole = String::new();
     for reads in before.. {
         let more = agent.content(Value::Object(hint.arguments.clone()));
