@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use greenroom_core::ids::RefId;
 use greenroom_store::{Call, Filter, Found, Reader};
-use greenroom_testkit::{McpHttp, McpStdio, Site};
+use greenroom_testkit::{McpHttp, McpStdio, Site, wait_until};
 use serde_json::{Map, Value, json};
 
 use crate::rig::{BrowserPermit, Server, browser_permit, data_dir, greenroom, with_fake};
@@ -71,6 +71,14 @@ impl Archive {
         let mut client = McpStdio::spawn(command).with_timeout(PATIENCE);
         client.initialize();
         client
+    }
+
+    /// Waits until so many runs are left: the guard of one that was shot has tidied up after it. Before that a start
+    /// takes it for one that is still there.
+    fn wait_for_runs(&self, count: usize) {
+        let runs = self.folder.path().join("run");
+        let left = || std::fs::read_dir(&runs).into_iter().flatten().flatten().count();
+        wait_until("the runs that are left", PATIENCE, || left() == count);
     }
 
     fn reader(&self) -> Reader {

@@ -53,6 +53,7 @@ fn every_ref_id_that_was_handed_out_is_readable_after_a_kill() {
         let after = random.below(calls);
         let handed_out = fire(&server, round, after);
         drop(server);
+        archive.wait_for_runs(0);
         let reader = archive.reader();
         assert_eq!(reader.check().unwrap(), [] as [String; 0], "in round {round}, after {after} calls");
         handed_out.iter().for_each(|receipt| check(&reader, receipt));
