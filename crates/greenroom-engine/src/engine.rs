@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::bulk;
-use crate::call::{Bound, CallFailure, CallHandle, CallRequest, Origin, Outcome};
+use crate::call::{Bound, CallFailure, CallHandle, CallRequest, FailureKind, Origin, Outcome};
 use crate::capture::Caught;
 use crate::fleet::{self, Fleet, Wishes};
 use crate::history::{self, History};
@@ -622,7 +622,10 @@ impl Shared {
         let desk = self.desk(owner.to_owned(), 0);
         let call = self.answered(&desk, ref_id).await?;
         let result = desk.result(&call).await?;
-        result.ok_or_else(|| CallFailure::Before(call.error.unwrap_or_default()))
+        result.ok_or_else(|| CallFailure::Before {
+            kind: call.failure.as_deref().and_then(FailureKind::named),
+            message: call.error.unwrap_or_default(),
+        })
     }
 
     /// A call on record, once its answer is there.

@@ -38,6 +38,7 @@ async fn every_field_of_a_call_comes_back() {
         snapshot: Some(snapshot.as_str().into()),
         console: console.clone(),
         error: Some("it broke".into()),
+        failure: Some("timeout".to_owned()),
         at: at(5),
         took: Duration::from_micros(4_000_001),
         waited: Duration::from_micros(7),
