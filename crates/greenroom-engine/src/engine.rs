@@ -235,7 +235,13 @@ impl Engine {
             None => self.0.pools.as_slice(),
         };
         let history = self.0.history.report();
-        Ok(StatusReport::of(pools.iter().map(AsRef::as_ref), |pool| self.0.sessions.count(pool), history))
+        let mut report =
+            StatusReport::of(pools.iter().map(AsRef::as_ref), |pool| self.0.sessions.count(pool), history);
+        if self.0.modes.has_only_sessions() {
+            // Nobody leases one, so none is ever started.
+            report.leave_out_instances();
+        }
+        Ok(report)
     }
 
     /// Starts an instance anew, also one that was given up.
