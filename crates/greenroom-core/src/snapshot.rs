@@ -25,7 +25,7 @@ pub use parse::ParseError;
 pub use query::{QueryError, Queryable};
 
 /// Elements nested deeper than this are refused. No page that people read comes near it.
-pub const MAX_DEPTH: usize = 1_000;
+pub const MAX_DEPTH: usize = 500;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
@@ -58,7 +58,7 @@ impl Snapshot {
     /// All elements one after the other, each with its `depth` and, as `parent`, the reference of the nearest element
     /// around it that has one.
     pub fn flat(&self) -> Value {
-        self.walk().map(|place| Value::Object(place.to_flat())).collect()
+        self.walk().map(|place| place.to_flat()).collect()
     }
 
     /// Every element before those inside it.
@@ -124,13 +124,13 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn to_flat(&self) -> Map<String, Value> {
+    fn to_flat(&self) -> Value {
         let mut fields = self.node.fields();
         fields.insert("depth".to_owned(), self.depth.into());
         if let Some(parent) = self.parent {
             fields.insert("parent".to_owned(), parent.into());
         }
-        fields
+        Value::Object(fields)
     }
 }
 

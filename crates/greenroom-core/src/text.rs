@@ -80,11 +80,11 @@ pub fn search(text: &str, needle: &str, before: usize, after: usize) -> Matches 
         if seen.is_some_and(|seen| seen < first) {
             matches.text.push_str("--\n");
         }
-        for shown in first..end {
+        for (shown, content) in lines[..end].iter().enumerate().skip(first) {
             let mark = if shown == line { ':' } else { '-' };
             matches.lines.push((shown, shown == line));
             // Writing to a string cannot fail.
-            let _ = writeln!(matches.text, "{shown}{mark} {}", lines[shown]);
+            let _ = writeln!(matches.text, "{shown}{mark} {content}");
         }
     }
     if matches.text.ends_with('\n') {
@@ -97,13 +97,17 @@ fn lines_with(text: &str, needle: &str, lines: usize) -> Vec<usize> {
     if needle.is_empty() {
         return (0..lines).collect();
     }
-    let (text, needle) = (without_case(text), without_case(needle));
-    let mut found = Vec::new();
-    // The line that begins at or before `counted`.
-    let (mut line, mut counted) = (0, 0);
     if needle.contains('\n') {
-        return found;
+        return Vec::new();
     }
+    // Letters beyond ASCII cannot be in what matches such a word.
+    let (text, needle) = match needle.is_ascii() {
+        true => (text.to_ascii_lowercase(), needle.to_ascii_lowercase()),
+        false => (without_case(text), without_case(needle)),
+    };
+    let mut found = Vec::new();
+    // So many bytes have been looked at, and so many lines ended in them.
+    let (mut counted, mut line) = (0, 0);
     for (at, _) in text.match_indices(&needle) {
         line += text.as_bytes()[counted..at].iter().filter(|byte| **byte == b'\n').count();
         counted = at;
@@ -116,11 +120,14 @@ fn lines_with(text: &str, needle: &str, lines: usize) -> Vec<usize> {
 
 /// Letter by letter, so that what a word becomes does not depend on where it stands.
 fn without_case(text: &str) -> String {
-    if text.is_ascii() {
-        text.to_ascii_lowercase()
-    } else {
-        text.chars().flat_map(char::to_lowercase).collect()
+    let mut lower = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_ascii() {
+            true => lower.push(c.to_ascii_lowercase()),
+            false => lower.extend(c.to_lowercase()),
+        }
     }
+    lower
 }
 
 /// What changed, line by line: `- ` before what went, `+ ` before what came, under `@@ line N @@`, the line of the

@@ -8,6 +8,8 @@ use crate::model::Cleaned;
 
 /// Calls, blobs or sessions that one slice looks at.
 const SLICE: i64 = 100;
+/// Calls after which one looks whether enough are gone.
+const FEW: usize = 10;
 /// Pages that one slice gives back to the disk.
 const PAGES: i64 = 200;
 /// Ids of removed calls that are remembered.
@@ -88,7 +90,7 @@ fn oldest(database: &Connection, after: i64) -> Result<Vec<OldCall>, rusqlite::E
     database
         .prepare_cached(
             "SELECT seq, ref_id, owner, timestamp FROM requests AS q
-             WHERE seq > ?1 AND NOT EXISTS (SELECT 1 FROM in_flight AS f WHERE f.ref_id = q.ref_id)
+             WHERE seq > ?1 AND NOT EXISTS (SELECT 1 FROM in_flight AS f WHERE f.seq = q.seq)
              ORDER BY seq LIMIT ?2",
         )?
         .query_map([after, SLICE], |row| {
@@ -118,7 +120,16 @@ fn surplus_calls(
         return Ok(SliceDone::default());
     }
     let slice = oldest(database, after)?;
-    let cleaned = remove_calls(database, &slice)?;
+    let mut cleaned = Cleaned::default();
+    // A few at a time, since a few may be enough.
+    for few in slice.chunks(FEW) {
+        if used_bytes(database)? <= goal {
+            return Ok(SliceDone { cleaned, next: None });
+        }
+        let removed = remove_calls(database, few)?;
+        cleaned.calls += removed.calls;
+        cleaned.contents += removed.contents;
+    }
     let next = slice.last().map(|call| Slice::SurplusCalls { above: goal, goal, after: call.seq });
     Ok(SliceDone { cleaned, next })
 }
@@ -133,8 +144,8 @@ fn remove_calls(database: &Connection, calls: &[OldCall]) -> Result<Cleaned, rus
     let mut contents = Vec::new();
     for call in calls {
         let of_call: Option<(Option<i64>, Option<i64>)> = database
-            .prepare_cached("SELECT result_content, snapshot_content FROM responses WHERE ref_id = ?")?
-            .query_row([&call.ref_id], |row| Ok((row.get(0)?, row.get(1)?)))
+            .prepare_cached("SELECT result_content, snapshot_content FROM responses WHERE seq = ?")?
+            .query_row([call.seq], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?;
         contents.extend(of_call.into_iter().flat_map(|(result, snapshot)| [result, snapshot]).flatten());
         // Everything that belongs to it goes with it.

@@ -107,8 +107,8 @@ fn connect(path: &Path, durability: Durability) -> Result<Connection, Trouble> {
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.pragma_update(None, "cache_size", -32 * 1024)?;
-    // A checkpoint waits for the disk, so not too often; and the log does not stay big after one that had to wait.
-    connection.pragma_update(None, "wal_autocheckpoint", 4000)?;
+    // The log is worked off beside the writer. If that falls behind, at 64 MB the writer has to.
+    connection.pragma_update(None, "wal_autocheckpoint", 16_000)?;
     connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
     MIGRATIONS.to_latest(&mut connection)?;
     Ok(connection)
@@ -117,6 +117,16 @@ fn connect(path: &Path, durability: Durability) -> Result<Connection, Trouble> {
 fn look_through(connection: Connection) -> Result<Connection, Trouble> {
     let fault: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     if fault == "ok" { Ok(connection) } else { Err(Trouble::Damaged(fault)) }
+}
+
+/// Writes what is in the log into the file, as far as nobody has to wait for it. With a connection of its own each time,
+/// since the file may have been put aside.
+pub(crate) fn work_off_log(folder: &Path) -> Result<(), rusqlite::Error> {
+    let connection = Connection::open_with_flags(
+        path_in(folder),
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
 }
 
 /// Opens the database for looking only.
@@ -196,10 +206,10 @@ pub(crate) fn settle_dead_runs(
         transaction
             .execute("UPDATE sessions SET state = 'closed' WHERE run = ? AND state = 'active'", [run])?;
         transaction.execute(
-            "INSERT INTO responses (ref_id, status, error_message, timestamp, result_bytes, console_count,
+            "INSERT INTO responses (seq, ref_id, status, error_message, timestamp, result_bytes, console_count,
                 console_errors, took, waited)
-             SELECT ref_id, 'error', 'Greenroom ended before the call was answered', ?2, 0, 0, 0, 0, 0
-             FROM in_flight WHERE run = ?1",
+             SELECT seq, q.ref_id, 'error', 'Greenroom ended before the call was answered', ?2, 0, 0, 0, 0, 0
+             FROM in_flight AS f JOIN requests AS q USING (seq) WHERE f.run = ?1",
             params![run, now],
         )?;
         let calls = transaction.execute("DELETE FROM in_flight WHERE run = ?", [run])?;

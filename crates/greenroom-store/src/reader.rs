@@ -39,7 +39,7 @@ const CALL: &str =
         r.status, r.timestamp, r.took, r.waited, r.pool, r.instance, r.url, r.title, r.error_message,
         r.result_bytes, r.page_snapshot, c.hash, r.snapshot_bytes, r.console_count, r.console_errors
     FROM requests AS q
-    LEFT JOIN responses AS r ON r.ref_id = q.ref_id
+    LEFT JOIN responses AS r ON r.seq = q.seq
     LEFT JOIN sessions AS s ON s.session_id = q.session_id
     LEFT JOIN contents AS c ON c.content_id = r.snapshot_content";
 
@@ -78,8 +78,8 @@ impl Reader {
     /// The result of a call, byte for byte.
     pub fn result(&self, ref_id: RefId) -> Result<Option<Bytes>, StoreError> {
         self.content(
-            "SELECT coalesce(r.result, c.data) FROM responses AS r
-             LEFT JOIN contents AS c ON c.content_id = r.result_content WHERE r.ref_id = ?",
+            "SELECT coalesce(r.result, c.data) FROM requests AS q JOIN responses AS r USING (seq)
+             LEFT JOIN contents AS c ON c.content_id = r.result_content WHERE q.ref_id = ?",
             ref_id,
         )
         .map(|content| content.map(Bytes::from))
@@ -88,8 +88,8 @@ impl Reader {
     /// The snapshot that a call brought.
     pub fn snapshot(&self, ref_id: RefId) -> Result<Option<String>, StoreError> {
         let content = self.content(
-            "SELECT coalesce(r.page_snapshot, c.data) FROM responses AS r
-             LEFT JOIN contents AS c ON c.content_id = r.snapshot_content WHERE r.ref_id = ?",
+            "SELECT coalesce(r.page_snapshot, c.data) FROM requests AS q JOIN responses AS r USING (seq)
+             LEFT JOIN contents AS c ON c.content_id = r.snapshot_content WHERE q.ref_id = ?",
             ref_id,
         )?;
         content
@@ -114,7 +114,8 @@ impl Reader {
     /// What the page said while the call ran, in order.
     pub fn console(&self, ref_id: RefId) -> Result<Vec<ConsoleEntry>, StoreError> {
         let mut statement = self.database.prepare_cached(
-            "SELECT level, message, timestamp, location FROM console_logs WHERE ref_id = ? ORDER BY id",
+            "SELECT level, message, timestamp, location FROM console_logs
+             WHERE seq = (SELECT seq FROM requests WHERE ref_id = ?) ORDER BY id",
         )?;
         let entries = statement.query_map([Spelled::new(ref_id)], |row| {
             Ok(ConsoleEntry {
@@ -131,7 +132,11 @@ impl Reader {
     pub fn latest(&self, owner: Option<&str>, session: &str) -> Result<Option<Call>, StoreError> {
         let lives = self.sessions(owner, session)?;
         for must_have in ["r.snapshot_bytes IS NOT NULL", "r.status IS NOT NULL"] {
-            let query = format!("{CALL} WHERE q.session_id = ? AND {must_have} ORDER BY q.seq DESC LIMIT 1");
+            let query = format!(
+                "{CALL} WHERE q.seq = (
+                    SELECT q.seq FROM requests AS q JOIN responses AS r USING (seq)
+                    WHERE q.session_id = ? AND {must_have} ORDER BY q.seq DESC LIMIT 1)"
+            );
             for life in &lives {
                 let call =
                     self.database.prepare_cached(&query)?.query_row([&life.id], call_from).optional()?;
@@ -166,7 +171,7 @@ impl Reader {
         match filter.status {
             // Without a look at every call: few wait for their answer.
             Some(CallStatus::Pending) => {
-                must("q.ref_id IN (SELECT ref_id FROM in_flight) AND r.status IS ?", Box::new(Null));
+                must("q.seq IN (SELECT seq FROM in_flight) AND r.status IS ?", Box::new(Null));
             }
             Some(status) => must("r.status = ?", Box::new(status.word())),
             None => {}

@@ -151,8 +151,8 @@ pub(crate) fn begin(database: &Connection, run: &str, call: &NewCall) -> Result<
         return Ok(Begun::Known);
     }
     database
-        .prepare_cached("INSERT INTO in_flight (ref_id, run, session_id) VALUES (?, ?, ?)")?
-        .execute(params![ref_id, run, call.session])?;
+        .prepare_cached("INSERT INTO in_flight (seq, run) VALUES (?, ?)")?
+        .execute(params![database.last_insert_rowid(), run])?;
     Ok(Begun::New)
 }
 
@@ -174,11 +174,14 @@ pub(crate) fn finish(
 ) -> Result<bool, rusqlite::Error> {
     let call = &answer.call;
     let ref_id = Spelled::new(call.ref_id);
-    let session: Option<Option<String>> = database
-        .prepare_cached("DELETE FROM in_flight WHERE ref_id = ? RETURNING session_id")?
-        .query_row([&ref_id], |row| row.get(0))
+    let asked: Option<(i64, Option<String>)> = database
+        .prepare_cached("SELECT seq, session_id FROM requests WHERE ref_id = ?")?
+        .query_row([&ref_id], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    let Some(session) = session else { return Ok(false) };
+    let Some((seq, session)) = asked else { return Ok(false) };
+    if database.prepare_cached("DELETE FROM in_flight WHERE seq = ?")?.execute([seq])? == 0 {
+        return Ok(false);
+    }
     let at = micros(call.at);
     if let Some(session) = session {
         let last = activity.entry(session).or_insert(at);
@@ -192,12 +195,13 @@ pub(crate) fn finish(
     let errors = call.console.iter().filter(|entry| entry.level == Level::Error).count();
     database
         .prepare_cached(
-            "INSERT INTO responses (ref_id, status, result, page_snapshot, console_logs, error_message, timestamp,
+            "INSERT INTO responses (seq, ref_id, status, result, page_snapshot, console_logs, error_message, timestamp,
                 result_content, result_bytes, snapshot_content, snapshot_bytes, console_count, console_errors,
                 took, waited, pool, instance, url, title)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )?
         .execute(params![
+            seq,
             ref_id,
             call.status.word(),
             matches!(answer.result, Some(Kept::InRow)).then_some(Readable(result)),
@@ -221,9 +225,11 @@ pub(crate) fn finish(
     for entry in &call.console {
         database
             .prepare_cached(
-                "INSERT INTO console_logs (ref_id, level, message, timestamp, location) VALUES (?, ?, ?, ?, ?)",
+                "INSERT INTO console_logs (seq, ref_id, level, message, timestamp, location)
+                 VALUES (?, ?, ?, ?, ?, ?)",
             )?
             .execute(params![
+                seq,
                 ref_id,
                 entry.level.name(),
                 entry.message,

@@ -21,7 +21,7 @@ use crate::model::{
 use crate::reader::Reader;
 use crate::records::{Answer, weight};
 use crate::words::{duration_micros, micros, number};
-use crate::writer::{Command, Done, What, Writer};
+use crate::writer::{Checkpointer, Command, Done, What, Writer};
 
 /// Writes that may be queued. Who comes later waits.
 const QUEUE: usize = 1024;
@@ -78,8 +78,11 @@ impl Store {
             durability,
             blobs: Arc::clone(&blobs),
             database: Some(database),
+            is_in_doubt: false,
             is_suspect: false,
             health: Arc::clone(&health),
+            since_checkpoint: 0,
+            checkpointer: Checkpointer::start(folder.clone()).map_err(|error| failed(error.into()))?,
             missed: Vec::new(),
         };
         thread::Builder::new()

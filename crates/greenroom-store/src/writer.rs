@@ -5,7 +5,9 @@
 //! commands.
 
 use std::path::PathBuf;
+use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 
 use greenroom_core::ids::RefId;
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
@@ -22,6 +24,8 @@ use crate::records::{self, Activity, Answer};
 
 /// How many commands share a commit.
 const GROUP: usize = 256;
+/// After how many commands the log is worked off.
+const CHECKPOINT: usize = 2_000;
 /// How many beginnings and ends of sessions are kept for later while nothing can be written.
 const MISSED_SESSIONS: usize = 10_000;
 
@@ -71,11 +75,16 @@ pub(crate) struct Writer {
     pub(crate) run: String,
     pub(crate) durability: Durability,
     pub(crate) blobs: Arc<Blobs>,
-    /// `None` after a failure that asks for a new connection.
+    /// `None` while there is none to be had.
     pub(crate) database: Option<Connection>,
+    /// The last failure may have been the connection's own.
+    pub(crate) is_in_doubt: bool,
     /// SQLite called the file damaged.
     pub(crate) is_suspect: bool,
     pub(crate) health: Arc<Mutex<StoreHealth>>,
+    /// Commands since the log was last worked off.
+    pub(crate) since_checkpoint: usize,
+    pub(crate) checkpointer: Checkpointer,
     /// What could not be written of sessions, to be written before anything else.
     pub(crate) missed: Vec<What>,
 }
@@ -99,6 +108,7 @@ impl Writer {
                 self.write(group);
             }
         }
+        self.checkpointer.end();
         if let Some(database) = self.database.take() {
             if let Err(error) = database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())) {
                 tracing::debug!(%error, "the last checkpoint of the history is left to the next start");
@@ -125,6 +135,7 @@ impl Writer {
                 things.iter().map(|_| Err(Failure::of_opening(cause.clone()))).collect()
             }
         };
+        let written_count = written.len();
         let mut written = written.into_iter();
         let of_missed: Vec<_> = written.by_ref().take(self.missed.len()).collect();
         let mut missed: Vec<What> = std::mem::take(&mut self.missed)
@@ -138,16 +149,17 @@ impl Writer {
         let mut cause = None;
         let mut lost = 0;
         let mut worked = false;
+        let mut told = Vec::with_capacity(group.len());
         for (command, result) in group.into_iter().zip(written) {
             match result {
                 Ok(done) => {
                     worked = true;
-                    tell(command, Ok(done));
+                    told.push((command, Ok(done)));
                 }
                 Err(failure) => {
                     lost += u64::from(command.what.is_of_a_call());
                     if failure.is_of_the_connection {
-                        self.database = None;
+                        self.is_in_doubt = true;
                         self.is_suspect |= failure.is_damage;
                     }
                     if failure.is_of_the_disk {
@@ -158,18 +170,36 @@ impl Writer {
                             missed.push(command.what);
                         }
                     } else {
-                        tell(command, Err(StoreError::Write(failure.message)));
+                        told.push((command, Err(StoreError::Write(failure.message))));
                     }
                 }
             }
         }
         self.missed = missed;
+        self.since_checkpoint += written_count;
+        if self.since_checkpoint >= CHECKPOINT {
+            self.since_checkpoint = 0;
+            // Full: it is at it.
+            let _ = self.checkpointer.asking.try_send(());
+        }
+        // Who is told may ask at once how the store is.
         self.note(lost, cause, worked);
+        for (command, result) in told {
+            tell(command, result);
+        }
     }
 
+    /// Sees to it that there is a connection, and a new one if the old one is in doubt. The old one goes only then: on
+    /// a full disk there would be no other, and nothing could even be read.
     fn connected(&mut self) -> Result<(), StoreError> {
-        if self.database.is_none() {
-            self.database = Some(database::open_for_writing(&self.folder, self.durability, self.is_suspect)?);
+        if self.is_suspect {
+            // Before the file is put aside, since the last to leave a file removes its log by its name.
+            self.database = None;
+        }
+        if self.database.is_none() || self.is_in_doubt {
+            let new = database::open_for_writing(&self.folder, self.durability, self.is_suspect)?;
+            self.database = Some(new);
+            self.is_in_doubt = false;
             self.is_suspect = false;
         }
         Ok(())
@@ -186,6 +216,35 @@ impl Writer {
             health.failing = Some(cause);
         } else if worked && health.failing.take().is_some() {
             tracing::warn!(lost = health.lost, "history is written again");
+        }
+    }
+}
+
+/// Works off the log whenever it is asked to, beside the writer: that waits for the disk, and no call should. Only if
+/// it falls far behind does SQLite make the writer do it.
+pub(crate) struct Checkpointer {
+    asking: SyncSender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Checkpointer {
+    pub(crate) fn start(folder: PathBuf) -> std::io::Result<Self> {
+        let (asking, asked) = mpsc::sync_channel(1);
+        let thread = thread::Builder::new().name("history-log".to_owned()).spawn(move || {
+            while asked.recv().is_ok() {
+                if let Err(error) = database::work_off_log(&folder) {
+                    tracing::debug!(%error, "the log of the history could not be worked off");
+                }
+            }
+        })?;
+        Ok(Self { asking, thread })
+    }
+
+    /// Lets go of the file.
+    fn end(self) {
+        drop(self.asking);
+        if self.thread.join().is_err() {
+            tracing::warn!("working off the log of the history had failed");
         }
     }
 }

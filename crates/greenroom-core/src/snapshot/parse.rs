@@ -48,7 +48,7 @@ impl Tree {
         let content = content.strip_prefix("- ").ok_or("`- ` before an element")?;
         let depth = indent / 2;
         if depth >= MAX_DEPTH {
-            return Err("at most 1000 levels");
+            return Err("at most 500 levels");
         }
         if depth > self.open.len() {
             return Err("an element one level above this one");
@@ -141,7 +141,7 @@ fn key(written: &str) -> Result<(Node, &str), &'static str> {
         rest = after;
         match attribute.split_once('=') {
             Some(("ref", reference)) if node.reference.is_none() => {
-                node.reference = Some(reference.to_owned())
+                node.reference = Some(reference.to_owned());
             }
             Some((name, value)) => node.attributes.push((name.to_owned(), Some(value.to_owned()))),
             None => node.attributes.push((attribute.to_owned(), None)),

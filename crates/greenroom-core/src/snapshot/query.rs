@@ -6,12 +6,14 @@ use std::sync::LazyLock;
 use jmespath::ast::Ast;
 use jmespath::functions::{ContainsFn, EndsWithFn, Function, JoinFn, StartsWithFn};
 use jmespath::{Context, ErrorReason, JmespathError, Rcvar, Runtime, SearchResult, Variable, interpret};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Node, Snapshot};
 
-/// Longer expressions are refused: they are read and evaluated by recursion.
-const MAX_EXPRESSION: usize = 1_000;
+/// Longer expressions are refused.
+const MAX_EXPRESSION: usize = 10_000;
+/// So are those with more operators and brackets: each may be a level of recursion where they are read and evaluated.
+const MAX_OPERATORS: usize = 200;
 /// How many times an expression may multiply what it works on.
 const MAX_GROWTH: usize = 256;
 /// How many values an answer may have, and how long a string may become that is put together of others.
@@ -32,6 +34,10 @@ pub enum QueryError {
         "the query asks for too much at once: ask for fewer elements or fewer of their fields; {EXAMPLE}"
     )]
     TooMuch,
+    #[error(
+        "the query has more than {MAX_OPERATORS} operators and brackets: ask for less at once; {EXAMPLE}"
+    )]
+    TooNested,
 }
 
 /// A snapshot as queries see it. It can be shared between threads and asked any number of times.
@@ -43,14 +49,18 @@ pub struct Queryable {
 
 impl Queryable {
     pub fn new(snapshot: &Snapshot) -> Self {
-        let flat = snapshot.walk().map(|place| variable(Value::Object(place.to_flat()))).collect();
-        Self { tree: tree(&snapshot.roots), flat: Rcvar::new(Variable::Array(flat)) }
+        let mut flat = Vec::new();
+        let tree = tree(&snapshot.roots, 0, None, &mut flat);
+        Self { tree, flat: Rcvar::new(Variable::Array(flat)) }
     }
 
     /// Asks the tree, or with `flatten` the list of all elements, each with `depth` and `parent`.
     pub fn query(&self, expression: &str, flatten: bool) -> Result<Value, QueryError> {
         if expression.len() > MAX_EXPRESSION {
             return Err(QueryError::TooLong { length: expression.len() });
+        }
+        if operators(expression) > MAX_OPERATORS {
+            return Err(QueryError::TooNested);
         }
         let ast = jmespath::parse(expression).map_err(explained)?;
         if growth(&ast) > MAX_GROWTH {
@@ -71,18 +81,49 @@ fn explained(error: JmespathError) -> QueryError {
     }
 }
 
-fn tree(nodes: &[Node]) -> Rcvar {
-    let nodes = nodes.iter().map(|node| {
-        let mut fields = variables(node.fields());
-        if !node.children.is_empty() {
-            fields.insert("children".to_owned(), tree(&node.children));
+/// Everything that is neither a name, nor a value, nor between two that stand side by side.
+fn operators(expression: &str) -> usize {
+    let mut count = 0;
+    let mut quote = None;
+    let mut before = ' ';
+    for c in expression.chars() {
+        if quote.is_some() {
+            if before != '\\' && quote == Some(c) {
+                quote = None;
+            }
+        } else if matches!(c, '\'' | '"' | '`') {
+            quote = Some(c);
+        } else if "([{!.*?<>@".contains(c) || ("=|&".contains(c) && c != before) {
+            count += 1;
         }
-        Rcvar::new(Variable::Object(fields))
-    });
-    Rcvar::new(Variable::Array(nodes.collect()))
+        // An escaped backslash escapes nothing.
+        before = if before == '\\' && c == '\\' { ' ' } else { c };
+    }
+    count
 }
 
-fn variables(fields: serde_json::Map<String, Value>) -> BTreeMap<String, Rcvar> {
+/// The tree, and into `flat` its elements one by one. Both share what the elements say.
+fn tree(nodes: &[Node], depth: usize, parent: Option<&Rcvar>, flat: &mut Vec<Rcvar>) -> Rcvar {
+    let mut level = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        let mut fields = variables(node.fields());
+        let reference = fields.get("ref").cloned();
+        let mut alone = fields.clone();
+        alone.insert("depth".to_owned(), variable(depth.into()));
+        if let Some(parent) = parent {
+            alone.insert("parent".to_owned(), parent.clone());
+        }
+        flat.push(Rcvar::new(Variable::Object(alone)));
+        if !node.children.is_empty() {
+            let parent = reference.as_ref().or(parent);
+            fields.insert("children".to_owned(), tree(&node.children, depth + 1, parent, flat));
+        }
+        level.push(Rcvar::new(Variable::Object(fields)));
+    }
+    Rcvar::new(Variable::Array(level))
+}
+
+fn variables(fields: Map<String, Value>) -> BTreeMap<String, Rcvar> {
     fields.into_iter().map(|(name, value)| (name, variable(value))).collect()
 }
 
@@ -97,22 +138,36 @@ fn variable(value: Value) -> Rcvar {
     })
 }
 
-/// None when there is no room for it: what is shared in an answer is written out once for each time it occurs.
+/// None when there is no room for it: what is shared in an answer is written out once for each time it occurs. Loops
+/// and not iterators, since answers may be deep and every level of recursion is on the stack.
 fn value(variable: &Variable, room: &mut usize) -> Option<Value> {
     *room = room.checked_sub(1)?;
-    Some(match variable {
-        Variable::Null | Variable::Expref(_) => Value::Null,
+    match variable {
+        Variable::Array(values) => {
+            let mut array = Vec::with_capacity(values.len());
+            for each in values {
+                array.push(value(each, room)?);
+            }
+            Some(Value::Array(array))
+        }
+        Variable::Object(fields) => {
+            let mut object = Map::new();
+            for (name, each) in fields {
+                object.insert(name.clone(), value(each, room)?);
+            }
+            Some(Value::Object(object))
+        }
+        single => Some(single_value(single)),
+    }
+}
+
+fn single_value(variable: &Variable) -> Value {
+    match variable {
         Variable::Bool(value) => Value::Bool(*value),
         Variable::Number(value) => Value::Number(value.clone()),
         Variable::String(value) => Value::String(value.clone()),
-        Variable::Array(values) => {
-            Value::Array(values.iter().map(|each| value(each, room)).collect::<Option<_>>()?)
-        }
-        Variable::Object(fields) => {
-            let fields = fields.iter().map(|(name, each)| Some((name.clone(), value(each, room)?)));
-            Value::Object(fields.collect::<Option<_>>()?)
-        }
-    })
+        _ => Value::Null,
+    }
 }
 
 /// How many times an expression can make more of what it is given: lists and objects that it builds can name the

@@ -83,6 +83,7 @@ fn engine(command: &str, overlap: Overlap, variables: &[(&str, &str)], folder: &
         readable: Vec::new(),
         data_dir: folder.to_owned(),
         run_id,
+        history: config.history,
     };
     Engine::new(config, &drivers)
 }
@@ -114,6 +115,7 @@ impl Rig {
             tool: tool.to_owned(),
             arguments,
             place: None,
+            ref_id: None,
             progress: None,
         })
     }
@@ -373,6 +375,7 @@ async fn progress_reaches_the_caller_in_order() {
         tool: "progress".to_owned(),
         arguments,
         place: None,
+        ref_id: None,
         progress: Some(sender),
     };
     rig.engine.call(request).outcome().await.result.unwrap();

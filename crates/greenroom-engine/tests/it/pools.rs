@@ -93,6 +93,7 @@ impl Rig {
             tool: tool.to_owned(),
             arguments,
             place: None,
+            ref_id: None,
             progress: Some(sender),
         };
         Watched { handle: self.engine.call(request), reports }

@@ -1,6 +1,8 @@
 -- Greenroom's memory. Look in with: sqlite3 -readonly greenroom.db 'SELECT * FROM calls LIMIT 20'
 --
 -- Times are microseconds since 1970 (UTC): datetime(timestamp / 1000000, 'unixepoch') makes them readable.
+-- Rows of one call have the same `seq`, which grows, so that new rows lie side by side and are quick to write. To find
+-- anything by a ref_id, begin at `requests`, or look at the view `calls`.
 -- Contents longer than 512 bytes lie in `contents`, once each, and rows hold their number.
 
 -- One life of a session.
@@ -34,10 +36,9 @@ CREATE INDEX requests_by_session ON requests (session_id) WHERE session_id IS NO
 
 -- The calls that have no answer yet. A call is here or in `responses`, never in both.
 CREATE TABLE in_flight (
-    ref_id     TEXT NOT NULL PRIMARY KEY REFERENCES requests (ref_id) ON DELETE CASCADE,
-    run        TEXT NOT NULL,
-    session_id TEXT
-) STRICT, WITHOUT ROWID;
+    seq INTEGER PRIMARY KEY REFERENCES requests (seq) ON DELETE CASCADE,
+    run TEXT NOT NULL
+) STRICT;
 
 -- Contents by their SHA-256. Kept as text where they are text.
 CREATE TABLE contents (
@@ -49,7 +50,8 @@ CREATE TABLE contents (
 
 -- Every answer. Of a result or snapshot that was there, either the column or its number in `contents` is set.
 CREATE TABLE responses (
-    ref_id           TEXT NOT NULL PRIMARY KEY REFERENCES requests (ref_id) ON DELETE CASCADE,
+    seq              INTEGER PRIMARY KEY REFERENCES requests (seq) ON DELETE CASCADE,
+    ref_id           TEXT NOT NULL,          -- the same as in requests
     status           TEXT NOT NULL CHECK (status IN ('success', 'error')),
     result           ANY,                    -- what the upstream answered, byte for byte
     page_snapshot    TEXT,
@@ -74,13 +76,14 @@ CREATE INDEX responses_by_snapshot ON responses (snapshot_content) WHERE snapsho
 
 CREATE TABLE console_logs (
     id        INTEGER PRIMARY KEY,
-    ref_id    TEXT NOT NULL REFERENCES responses (ref_id) ON DELETE CASCADE,
+    seq       INTEGER NOT NULL REFERENCES responses (seq) ON DELETE CASCADE,
+    ref_id    TEXT NOT NULL,                 -- the same as in requests
     level     TEXT NOT NULL CHECK (level IN ('debug', 'info', 'warn', 'error')),
     message   TEXT NOT NULL,
     timestamp INTEGER,
     location  TEXT                           -- JSON: {"url", "lineNumber", "columnNumber"}
 ) STRICT;
-CREATE INDEX console_logs_by_call ON console_logs (ref_id);
+CREATE INDEX console_logs_by_call ON console_logs (seq);
 
 -- How far a call's content has been read.
 CREATE TABLE diff_cursors (
@@ -137,6 +140,6 @@ SELECT q.ref_id,
        coalesce(r.page_snapshot, (SELECT data FROM contents WHERE content_id = r.snapshot_content)) AS snapshot,
        r.console_logs AS console
 FROM requests q
-LEFT JOIN responses r ON r.ref_id = q.ref_id
+LEFT JOIN responses r ON r.seq = q.seq
 LEFT JOIN sessions s ON s.session_id = q.session_id
 ORDER BY q.seq DESC;

@@ -77,8 +77,9 @@ async fn every_tool_of_the_upstream_has_the_parameters_and_the_upstream_does_not
     let settings = ["_SIDE_DESCRIPTION=For tests"];
     let rig = two_pools(&settings);
     let list = rig.engine.tools().await.unwrap();
-    let others = ["own_pool", "browser_pool_status", "session_list", "session_close", "session_files"];
-    let is_addressed = |name: &str| !others.contains(&name) && name != "create_new_session";
+    let is_ours =
+        |name: &str| ["session_", "get_", "list_", "create_"].iter().any(|start| name.starts_with(start));
+    let is_addressed = |name: &str| !is_ours(name) && !["own_pool", "browser_pool_status"].contains(&name);
     for tool in list.iter().filter(|tool| is_addressed(&tool.name)) {
         let tool: Value = serde_json::from_str(tool.raw.get()).unwrap();
         let properties = &tool["inputSchema"]["properties"];
@@ -111,7 +112,7 @@ async fn a_parameter_of_the_upstreams_own_keeps_its_name_and_ours_gets_another()
     let tool = listed(&rig, "own_pool").await.unwrap();
     let properties = tool["inputSchema"]["properties"].as_object().unwrap();
     let names: Vec<_> = properties.keys().map(String::as_str).collect();
-    assert_eq!(names, ["sessionId", "browser_pool", "greenroom_browser_pool", "browser_instance"]);
+    assert_eq!(names, ["sessionId", "browser_pool", "greenroom_browser_pool", "browser_instance", "reply"]);
     assert_eq!(properties["browser_pool"]["description"], "Where to swim");
     let arguments = json!({ "browser_pool": "the lake", "greenroom_browser_pool": "SIDE" });
     let outcome = rig.call("own_pool", arguments).outcome().await;
@@ -140,7 +141,8 @@ async fn each_pool_shows_the_tools_that_it_is_told_to() {
     assert_eq!(names[..5], proxied);
     let sessions = ["session_list", "session_close", "session_files", "create_new_session"];
     assert_eq!(names[5..7], ["browser_pool_status", "browser_execute_bulk"]);
-    assert_eq!(names[7..], sessions);
+    assert_eq!(names[7..11], sessions);
+    assert_eq!(names[11..], ["get_content", "get_console_content", "list_calls", "get_blob"]);
     assert_eq!(rig.text("echo", json!({ "text": "both", "browser_pool": "SIDE" })).await, "both");
     rig.text("sleep", json!({ "ms": 1, "browser_pool": "SIDE" })).await;
     let failure = rig.failure("sleep", json!({ "ms": 1 })).await;

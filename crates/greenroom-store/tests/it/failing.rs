@@ -1,0 +1,128 @@
+//! Disks that are full, files that are damaged.
+
+use std::fs::{self, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::path::Path;
+
+use greenroom_core::ids::RefId;
+use greenroom_store::{Found, Reader, SessionState, Store, StoreError};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use tempfile::tempdir;
+
+use crate::{CHILD, answer, call, child, config, found, made, open, session};
+
+/// In a process of its own, since its files may not grow for a while.
+#[test]
+fn a_full_disk_loses_records_and_nothing_else() {
+    let folder = tempdir().unwrap();
+    let output = child("failing::a_disk_that_fills_up", folder.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("the disk worked again"), "{said}");
+    let reader = Reader::open(folder.path()).unwrap();
+    assert_eq!(reader.check().unwrap(), Vec::<String>::new());
+    assert_eq!(reader.stats().unwrap().calls, 3);
+}
+
+#[tokio::test]
+async fn a_disk_that_fills_up() {
+    let Some(folder) = std::env::var_os(CHILD) else { return };
+    let folder = Path::new(&folder);
+    let store = open(folder);
+    let before = made(&store, call(None), "before").await;
+    let waiting = call(None);
+    let in_flight = waiting.ref_id;
+    store.begin(waiting).await.unwrap();
+
+    let (soft, hard) = getrlimit(Resource::RLIMIT_FSIZE).unwrap();
+    setrlimit(Resource::RLIMIT_FSIZE, 1, hard).unwrap();
+    store.session_began(session("life", "shop"));
+    let lost = call(Some("life"));
+    let lost_id = lost.ref_id;
+    for _ in 0..3 {
+        assert!(matches!(store.begin(lost.clone()).await, Err(StoreError::Write(_))));
+    }
+    assert!(matches!(store.finish(answer(in_flight, "x")).await, Err(StoreError::Write(_))));
+    store.session_ended("life", SessionState::Closed);
+    assert!(store.put_blob("blob".into(), "text/plain").await.is_err());
+    let health = store.health();
+    assert_eq!(health.lost, 4);
+    assert!(health.failing.is_some());
+    assert_eq!(found(&store, None, before).await, Found::Here(()), "reading goes on");
+
+    setrlimit(Resource::RLIMIT_FSIZE, soft, hard).unwrap();
+    let after = made(&store, call(None), "after").await;
+    assert_eq!(store.health().failing, None);
+    assert_eq!(store.health().lost, 4);
+    store.finish(answer(in_flight, "late")).await.unwrap();
+    assert!(store.finish(answer(lost_id, "x")).await.is_err(), "its beginning was lost");
+    for id in [before, in_flight, after] {
+        assert_eq!(found(&store, None, id).await, Found::Here(()));
+    }
+    // What is known of sessions is small, and comes late instead of never.
+    let lives = store.read(|reader| reader.sessions(None, "shop")).await.unwrap();
+    assert_eq!(lives[0].state, SessionState::Closed);
+    store.close().await;
+    println!("the disk worked again");
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_put_aside() {
+    let folder = tempdir().unwrap();
+    for number in 1..=2 {
+        fs::write(folder.path().join("greenroom.db"), "no database at all ".repeat(100)).unwrap();
+        let store = open(folder.path());
+        made(&store, call(None), "x").await;
+        store.close().await;
+        let aside = folder.path().join(format!("greenroom.db.damaged-{number}"));
+        assert!(fs::read_to_string(aside).unwrap().starts_with("no database"));
+    }
+    assert_eq!(Reader::open(folder.path()).unwrap().stats().unwrap().calls, 1);
+}
+
+#[tokio::test]
+async fn damage_that_shows_later_is_put_aside_when_it_shows() {
+    let folder = tempdir().unwrap();
+    let store = open(folder.path());
+    for _ in 0..100 {
+        made(&store, call(None), &RefId::new_v4().to_string().repeat(50)).await;
+    }
+    store.close().await;
+    // Only what says which tables there are is left whole.
+    let people = rusqlite::Connection::open(folder.path().join("greenroom.db")).unwrap();
+    let root: i64 = people
+        .query_row("SELECT rootpage FROM sqlite_schema WHERE name = 'requests'", [], |row| row.get(0))
+        .unwrap();
+    drop(people);
+    let mut file = OpenOptions::new().write(true).open(folder.path().join("greenroom.db")).unwrap();
+    file.seek(SeekFrom::Start((root as u64 - 1) * 4096)).unwrap();
+    file.write_all(&[0x5a; 4096]).unwrap();
+    drop(file);
+
+    let store = open(folder.path());
+    assert!(store.begin(call(None)).await.is_err());
+    assert!(store.health().failing.is_some());
+    let ref_id = made(&store, call(None), "x").await;
+    assert_eq!(found(&store, None, ref_id).await, Found::Here(()));
+    assert_eq!(store.health().failing, None);
+    assert!(folder.path().join("greenroom.db.damaged-1").exists());
+}
+
+#[tokio::test]
+async fn a_history_of_a_newer_greenroom_is_left_alone() {
+    let folder = tempdir().unwrap();
+    open(folder.path()).close().await;
+    let people = rusqlite::Connection::open(folder.path().join("greenroom.db")).unwrap();
+    people.pragma_update(None, "user_version", 99).unwrap();
+    drop(people);
+    assert!(matches!(Store::open(config(folder.path(), "run"), |_| true), Err(StoreError::Newer)));
+    assert!(matches!(Reader::open(folder.path()), Err(StoreError::Newer)));
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_an_error() {
+    let folder = tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let opened = Store::open(config(&file.join("data"), "run"), |_| true);
+    assert!(matches!(opened, Err(StoreError::Open { .. })));
+}

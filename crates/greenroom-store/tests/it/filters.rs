@@ -1,0 +1,67 @@
+//! Finding calls.
+
+use greenroom_core::ids::RefId;
+use greenroom_store::{Call, CallStatus, Filter, Finished, NewCall, Store};
+use tempfile::tempdir;
+
+use crate::{answer, at, call, made, open, session};
+
+async fn ids(store: &Store, filter: Filter) -> Vec<RefId> {
+    let calls = store.read(move |reader| reader.calls(&filter)).await.unwrap();
+    calls.into_iter().map(|call: Call| call.ref_id).collect()
+}
+
+#[tokio::test]
+async fn everything_that_a_filter_says_must_hold() {
+    let folder = tempdir().unwrap();
+    let store = open(folder.path());
+    store.session_began(session("life-1", "shop"));
+    store.session_began(session("life-2", "shop"));
+    let a = made(&store, call(Some("life-1")), "a").await;
+    let b =
+        made(&store, NewCall { tool: "browser_type".into(), at: at(10), ..call(Some("life-2")) }, "b").await;
+    let c = made(&store, NewCall { owner: "bob".into(), at: at(20), ..call(None) }, "c").await;
+    let pending = call(None);
+    let d = pending.ref_id;
+    store.begin(pending).await.unwrap();
+
+    let all = Filter { limit: 100, ..Filter::default() };
+    assert_eq!(ids(&store, all.clone()).await, [d, c, b, a]);
+    assert_eq!(ids(&store, Filter { limit: 2, ..all.clone() }).await, [d, c]);
+    assert_eq!(ids(&store, Filter { before: Some(c), ..all.clone() }).await, [b, a]);
+    assert_eq!(ids(&store, Filter { after: Some(a), limit: 2, ..all.clone() }).await, [b, c]);
+    assert_eq!(ids(&store, Filter { after: Some(a), before: Some(d), ..all.clone() }).await, [b, c]);
+    assert_eq!(ids(&store, Filter { after: Some(RefId::new_v4()), ..all.clone() }).await, []);
+    assert_eq!(ids(&store, Filter { owner: Some("bob".into()), ..all.clone() }).await, [c]);
+    assert_eq!(ids(&store, Filter { session: Some("shop".into()), ..all.clone() }).await, [b, a]);
+    assert_eq!(ids(&store, Filter { session: Some("life-1".into()), ..all.clone() }).await, [a]);
+    assert_eq!(ids(&store, Filter { tool: Some("browser_type".into()), ..all.clone() }).await, [b]);
+    assert_eq!(ids(&store, Filter { status: Some(CallStatus::Pending), ..all.clone() }).await, [d]);
+    assert_eq!(ids(&store, Filter { status: Some(CallStatus::Success), ..all.clone() }).await, [c, b, a]);
+    assert_eq!(ids(&store, Filter { status: Some(CallStatus::Error), ..all.clone() }).await, []);
+    assert_eq!(ids(&store, Filter { since: Some(at(10)), until: Some(at(15)), ..all.clone() }).await, [b]);
+    let other = Filter { owner: Some("bob".into()), session: Some("shop".into()), ..all };
+    assert_eq!(ids(&store, other).await, []);
+}
+
+#[tokio::test]
+async fn the_latest_call_is_the_newest_that_has_a_snapshot() {
+    let folder = tempdir().unwrap();
+    let store = open(folder.path());
+    store.session_began(session("life-1", "shop"));
+    let latest = async |owner: &'static str| {
+        let found = store.read(move |reader| reader.latest(Some(owner), "shop")).await.unwrap();
+        found.map(|call| call.ref_id)
+    };
+    assert_eq!(latest("ann").await, None);
+    let plain = made(&store, call(Some("life-1")), "a").await;
+    assert_eq!(latest("ann").await, Some(plain));
+    let new = call(Some("life-1"));
+    let shown = new.ref_id;
+    store.begin(new).await.unwrap();
+    assert_eq!(latest("ann").await, Some(plain));
+    store.finish(Finished { snapshot: Some("- page".into()), ..answer(shown, "b") }).await.unwrap();
+    made(&store, call(Some("life-1")), "c").await;
+    assert_eq!(latest("ann").await, Some(shown));
+    assert_eq!(latest("bob").await, None);
+}
