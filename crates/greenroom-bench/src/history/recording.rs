@@ -152,7 +152,8 @@ impl Side {
     }
 
     async fn block(&mut self, calls: usize, counts: bool) -> Result<()> {
-        let block = self.open.client.in_turn(&Call::small(), WARM_UP, calls, PATIENCE);
+        let call = Call::small();
+        let block = self.open.client.in_turn(&call, WARM_UP, calls, PATIENCE);
         let made = timeout(2 * PATIENCE, block).await.context("no answer")??;
         self.figures.made += WARM_UP + made.len();
         if counts {
@@ -162,7 +163,8 @@ impl Side {
     }
 
     async fn flood(&mut self, time: Duration, counts: bool) -> Result<()> {
-        let flood = self.open.client.flood(&Call::small(), IN_FLIGHT, time);
+        let call = Call::small();
+        let flood = self.open.client.flood(&call, IN_FLIGHT, time);
         let flood = timeout(PATIENCE + time, flood).await.context("no answer")??;
         // Each connection makes a call before the flood begins.
         let before = if matches!(self.open.client, Client::Http(_)) { IN_FLIGHT } else { 0 };

@@ -5,9 +5,9 @@ use std::fmt;
 use anyhow::Result;
 use serde::Serialize;
 
+use super::reading;
 use super::recording::{self, IN_FLIGHT, Kind, Way};
 use super::task::{Mode, Run, STEPS, Spent};
-use super::{reading, task};
 use crate::machine::Machine;
 use crate::promise::Judged;
 use crate::report::rate;
@@ -103,7 +103,7 @@ impl Report {
         machine: Machine,
         lanes: Vec<recording::Lane>,
         reading: Result<reading::Figures>,
-        runs: Vec<task::Run>,
+        runs: Vec<Run>,
     ) -> Self {
         let recording: Vec<_> = lanes.into_iter().map(LaneReport::new).collect();
         let reading = Outcome::of(reading, Reading::new);
