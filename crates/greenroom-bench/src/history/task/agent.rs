@@ -72,7 +72,8 @@ impl Agent {
         }
         if has_snapshot(&shown) {
             let id = ref_id(&reply)?;
-            if self.mode == Mode::Inline {
+            // Some tools bring it along in any case.
+            if self.mode == Mode::Inline && shown.contains(LINK) {
                 let whole = self.ask("get_content", &json!({ "ref_id": id, "part": "snapshot" })).await?;
                 shown.push('\n');
                 shown.push_str(&text(&whole));
@@ -145,11 +146,12 @@ impl Agent {
     }
 }
 
+/// What stands in a reply instead of a snapshot.
+const LINK: &str = "bytes: get_content(ref_id=";
+
 /// Whether a reply says that there is a snapshot to read.
 fn has_snapshot(text: &str) -> bool {
-    ["bytes: get_content(ref_id=", "### Changes (", "### Snapshot\n", "\"has_snapshot\":true"]
-        .iter()
-        .any(|sign| text.contains(sign))
+    [LINK, "### Changes (", "### Snapshot\n", "\"has_snapshot\":true"].iter().any(|sign| text.contains(sign))
 }
 
 #[cfg(test)]
