@@ -126,3 +126,28 @@ fn a_stopped_browser_is_seen_and_its_sessions_get_another() {
     hears_once(&mut client, &house, "one");
     wait_until("the stopped one to be gone", PATIENCE, || !process_alive(browser));
 }
+
+#[test]
+fn a_session_that_its_server_has_forgotten_is_made_anew_and_says_so_once() {
+    let upstream = greenroom_testkit::FakeHttp::start(&["--http-forget-after", "3"]);
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = crate::rig::greenroom(folder.path());
+    command
+        .env("GREENROOM_DRIVER", "custom")
+        .env("GREENROOM_UPSTREAM_URL", upstream.url())
+        .env("GREENROOM_SESSION_ISOLATION", "process");
+    let server = crate::rig::Server::start(command, Some(folder));
+    let mut client = server.client();
+    client.initialize();
+    let mut echo = |text: &str| client.call_tool("echo", json!({ "sessionId": "far", "text": text }));
+    for text in ["one", "two", "three"] {
+        assert_eq!(echo(text)["content"][0]["text"], text);
+    }
+    let forgotten = echo("four");
+    assert_eq!(forgotten["isError"], true, "{forgotten}");
+    let fresh = echo("five");
+    let said = fresh["content"][0]["text"].as_str().unwrap();
+    assert!(said.contains("The browser of session `far` was lost") && said.ends_with(FRESH), "{fresh}");
+    assert_eq!(fresh["content"][1]["text"], "five", "{fresh}");
+    assert_eq!(echo("six")["content"][0]["text"], "six");
+}
