@@ -116,8 +116,12 @@ impl OwnTool {
         self,
         arguments: Map<String, Value>,
     ) -> Result<T, CallFailure> {
-        serde_json::from_value(Value::Object(arguments))
-            .map_err(|error| CallFailure::BadArguments { tool: self.name(), problem: error.to_string() })
+        serde_path_to_error::deserialize(Value::Object(arguments)).map_err(|error| {
+            let (path, problem) = (error.path().to_string(), error.inner().to_string());
+            // What is missing or unknown names itself.
+            let problem = if path == "." { problem } else { format!("`{path}`: {problem}") };
+            CallFailure::BadArguments { tool: self.name(), problem }
+        })
     }
 
     /// Whether it needs a browser.
