@@ -53,6 +53,17 @@ impl Caught {
         self.capture.reading.page.as_ref()
     }
 
+    /// What went wrong, in the tool's words.
+    pub(crate) fn error(&self) -> String {
+        self.error_in(self.body.as_ref())
+    }
+
+    pub(crate) fn error_in(&self, body: Option<&Map<String, Value>>) -> String {
+        let read = self.capture.reading.error.as_deref();
+        let text = read.or_else(|| body.and_then(text_of));
+        text.unwrap_or("the tool reported an error").to_owned()
+    }
+
     pub(crate) fn blob_refs(&self) -> Vec<BlobRef> {
         let mut blobs: Vec<BlobRef> = Vec::new();
         for blob in self.blobs.iter().map(|kept| &kept.blob).chain(&self.result) {

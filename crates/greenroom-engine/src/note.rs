@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use crate::call::{CallFailure, Served};
-use crate::capture::{Caught, text_of};
+use crate::capture::Caught;
 use crate::history::{Flight, History, Noted};
 use crate::reply::{About, Manner, compose};
 
@@ -141,10 +141,7 @@ impl Note {
         let Some(ref_id) = self.ref_id else { return result };
         let error = match &result {
             Ok(_) if !caught.is_error => None,
-            Ok(_) => {
-                let text = caught.body.as_ref().and_then(text_of);
-                Some(text.unwrap_or("the tool reported an error").to_owned())
-            }
+            Ok(_) => Some(caught.error()),
             Err(failure) => Some(failure.to_string()),
         };
         let page = caught.page();

@@ -12,7 +12,7 @@ use greenroom_core::{snapshot, text};
 use greenroom_upstream::driver::reading::SnapshotAt;
 use serde_json::{Map, Value, json};
 
-use crate::capture::{Caught, text_of};
+use crate::capture::Caught;
 use crate::status::timestamp;
 
 /// How a call is answered.
@@ -175,7 +175,7 @@ pub(crate) fn how_to_read_on(about: &About<'_>, seen: &str, whole: &str, part: O
 
 /// The seed's format: nothing but what is needed to ask for more.
 fn reference(about: &About<'_>, caught: &Caught, body: &Map<String, Value>) -> Map<String, Value> {
-    let error = caught.is_error.then(|| text_of(body).unwrap_or("the tool reported an error").to_owned());
+    let error = caught.is_error.then(|| caught.error_in(Some(body)));
     let answer = summary(about, caught, error);
     let mut short = Map::new();
     short.insert("content".to_owned(), json!([{ "type": "text", "text": answer.to_string() }]));

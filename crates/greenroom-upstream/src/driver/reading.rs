@@ -12,6 +12,8 @@ use super::Page;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     pub page: Option<Page>,
+    /// What went wrong, where the tool says that something did.
+    pub error: Option<String>,
     pub snapshot: Option<SnapshotAt>,
     pub console: Option<ConsoleAt>,
     /// Every other file that is mentioned.

@@ -19,6 +19,10 @@ pub(super) fn read(text: &str) -> Reading {
     let mut reading = Reading::default();
     for (heading, body) in sections(text) {
         match heading {
+            "Error" if reading.error.is_none() => {
+                reading.error = Some(body.trim().to_owned());
+                add(&mut reading.gist, heading, body);
+            }
             "Page" => reading.page = page(body).or(reading.page.take()),
             "Snapshot" => reading.snapshot = snapshot(body).or(reading.snapshot.take()),
             "Ran Playwright code" => {}
@@ -216,6 +220,7 @@ mod tests {
         let untitled = Page { url: "about:blank".into(), title: String::new() };
         assert_eq!(read("### Page\n- Page URL: about:blank").page, Some(untitled));
         assert_eq!(read("### Result\nnothing").page, None);
+        assert_eq!(read("### Error\nError: no\n### Page\n- Page URL: x").error.as_deref(), Some("Error: no"));
         assert_eq!(read("no markdown at all"), Reading::default());
     }
 
