@@ -271,8 +271,9 @@ impl ServerHandler for McpServer {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         if let Some((session, file)) = files::parse(&request.uri) {
-            let caller = self.origin(&context.extensions).caller;
-            let found = self.engine.session_file(&caller, &session, &file);
+            let Origin { caller, session: door } = self.origin(&context.extensions);
+            let is_seen = !matches!(door, Bound::Fixed(only) if only != session);
+            let found = is_seen.then(|| self.engine.session_file(&caller, &session, &file)).flatten();
             let (file, bytes) = found.ok_or_else(|| {
                 ErrorData::resource_not_found(format!("Unknown resource: {}.", request.uri), None)
             })?;
@@ -324,9 +325,13 @@ impl ServerHandler for McpServer {
         status.description = Some("What browser_pool_status answers.".to_owned());
         status.mime_type = Some("application/json".to_owned());
         let mut resources = vec![status];
-        let caller = self.origin(&context.extensions).caller;
+        let Origin { caller, session: door } = self.origin(&context.extensions);
         for session in self.engine.sessions(&caller) {
             let Ok(name) = SessionName::new(session.id) else { continue };
+            // By a session's own door only that session is seen.
+            if matches!(&door, Bound::Fixed(only) if *only != name) {
+                continue;
+            }
             for file in self.engine.session_files(&caller, &name).unwrap_or_default() {
                 resources.push(files::resource(&name, &file));
             }

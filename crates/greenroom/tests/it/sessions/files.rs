@@ -75,6 +75,15 @@ fn files_land_in_their_sessions_folder_and_go_with_it(#[case] seat: &str) {
             None => assert!(!read["text"].as_str().unwrap().is_empty(), "{end}"),
         }
     }
+    // By the door of one session the files of others are not seen.
+    let door = house.server.url.replace("/mcp", "/sessions/reader/mcp");
+    let mut bound = McpHttp::connect(&door).with_timeout(PATIENCE);
+    bound.initialize();
+    let seen = bound.request("resources/list", json!({}))["result"]["resources"].to_string();
+    assert!(!seen.contains("writer"), "{seen}");
+    let uri = find(&written, "shot.png").unwrap()["uri"].clone();
+    let refused = bound.request("resources/read", json!({ "uri": uri }));
+    assert!(refused["error"]["message"].as_str().unwrap().contains("Unknown resource"), "{refused}");
     let shot = place(&house, "shot.png").unwrap();
     let uri = find(&written, "shot.png").unwrap()["uri"].as_str().unwrap().to_owned();
     fine(&client.call_tool("session_close", json!({ "sessionId": "writer" })));
