@@ -62,7 +62,10 @@ impl Endpoint {
             "ws" | "wss" => Self::WebSocket { url: text.to_owned(), headers: Vec::new() },
             _ => return wrong("does not begin with http://, https://, ws:// or wss://"),
         };
-        if rest.trim_matches('/').is_empty() || rest.contains(char::is_whitespace) || endpoint.host().is_empty() {
+        if rest.trim_matches('/').is_empty()
+            || rest.contains(char::is_whitespace)
+            || endpoint.host().is_empty()
+        {
             return wrong("names no host");
         }
         Ok(endpoint)

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use greenroom_core::attach::COOL_DOWN;
 use greenroom_core::config::Reply;
 use greenroom_core::ids::RefId;
 use greenroom_core::target::{AddressError, SessionName, UnknownPool};
@@ -47,6 +48,8 @@ pub struct Served {
     pub instance: Option<String>,
     /// The session, where it was one.
     pub session: Option<String>,
+    /// The attached browser, where it was one.
+    pub browser: Option<String>,
     /// How long it waited for its browser.
     pub waited: Duration,
     /// What the caller has to know about the browser.
@@ -146,6 +149,20 @@ pub enum CallFailure {
     SharedServer { tool: String },
     #[error("A browser for the session could not be started: {}", greenroom_upstream::driver::chain(.0))]
     NoSeat(LaunchError),
+    #[error(
+        "The browser {browser} cannot be reached: {reason}. Start it, then call again or use `reconnect_browser`; without that \
+         calls try again in {} s.",
+        COOL_DOWN.as_secs()
+    )]
+    BrowserUnreachable { browser: String, reason: String },
+    #[error(
+        "The browser {browser} could not be reached: {reason}. Calls try again in {} s; `reconnect_browser` with force tries at \
+         once.",
+        left.as_secs().max(1)
+    )]
+    BrowserCoolsDown { browser: String, reason: String, left: Duration },
+    #[error("There is the browser {browser} already. Use it, or choose another address and name.")]
+    BrowserKnown { browser: String },
     #[error("`{name}` has to be one of: {}.", Reply::NAMES.join(", "))]
     BadReply { name: String },
     #[error(transparent)]

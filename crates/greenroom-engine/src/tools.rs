@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use greenroom_core::config::{PoolConfig, Reply, ToolFilter, UpstreamConfig};
-use greenroom_core::target::{Modes, Parameters, SessionMode};
+use greenroom_core::target::{BrowserMode, Modes, Parameters, SessionMode};
 use greenroom_upstream::rpc::CallError;
 use greenroom_upstream::{Driver, Upstream};
 use serde::Deserialize;
@@ -179,6 +179,10 @@ impl Additions {
             properties.insert(parameters.pool.clone(), pool_parameter(&self.pools));
             properties.insert(parameters.instance.clone(), instance_parameter());
         }
+        if self.modes.has_browsers() {
+            properties.insert(parameters.index.clone(), index_parameter(self.modes.browsers));
+            properties.insert(parameters.browser.clone(), browser_parameter());
+        }
         if let Some(default) = self.reply {
             properties.insert(parameters.reply.clone(), reply_parameter(default));
         }
@@ -191,7 +195,7 @@ impl Additions {
     }
 
     fn adds(&self) -> bool {
-        self.modes.has_sessions() || self.modes.pools
+        self.modes.has_sessions() || self.modes.pools || self.modes.has_browsers()
     }
 }
 
@@ -227,11 +231,34 @@ impl ToolBooks {
         upstream: &UpstreamConfig,
         pool: &PoolConfig,
     ) -> Arc<ToolBook> {
-        let name = driver.tool_list_name();
-        let key = match &name {
+        let key = match driver.tool_list_name() {
             Some(name) => format!("{name} {}", upstream.allow_unsafe_code),
             None => format!("{:?} {:?}", upstream.driver, upstream.env),
         };
+        self.book(key, driver, &pool.name, &pool.tools)
+    }
+
+    /// The book of an attached browser, under its address.
+    pub(crate) fn of_browser(self: &Arc<Self>, driver: &Arc<dyn Driver>, address: &str) -> Arc<ToolBook> {
+        let key = driver.tool_list_name().unwrap_or_else(|| address.to_owned());
+        self.book(key, driver, address, &ToolFilter::default())
+    }
+
+    /// A place is there no more.
+    pub(crate) fn forget(&self, place: &str) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.shown.retain(|(name, ..)| name != place);
+        self.compose(&known);
+    }
+
+    fn book(
+        self: &Arc<Self>,
+        key: String,
+        driver: &Arc<dyn Driver>,
+        place: &str,
+        filter: &ToolFilter,
+    ) -> Arc<ToolBook> {
+        let name = driver.tool_list_name();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let book = known.by_key.entry(key).or_insert_with(|| {
             let file = name.map(|name| self.cache_dir.join(format!("tools-{name}.json")));
@@ -243,10 +270,10 @@ impl ToolBooks {
         });
         let book = Arc::clone(book);
         let is_shown = |(name, shown, _): &(String, Arc<ToolBook>, ToolFilter)| {
-            *name == pool.name && Arc::ptr_eq(shown, &book)
+            name == place && Arc::ptr_eq(shown, &book)
         };
         if !known.shown.iter().any(is_shown) {
-            known.shown.push((pool.name.clone(), Arc::clone(&book), pool.tools.clone()));
+            known.shown.push((place.to_owned(), Arc::clone(&book), filter.clone()));
         }
         if book.is_known() {
             self.compose(&known);
@@ -469,6 +496,25 @@ fn instance_parameter() -> Value {
         "description": "Number or alias of one browser in the pool, to come back to the same page. Not given: the next \
                         that is free, so calls may land on different browsers.",
     })
+}
+
+/// The schema of `browserIndex`.
+fn index_parameter(mode: BrowserMode) -> Value {
+    let description = match mode {
+        BrowserMode::Only => {
+            "Index of the browser to use (1-based). REQUIRED when several browsers are attached, and not to be given when there is \
+             only one. list_browsers shows them."
+        }
+        _ => {
+            "Index (1-based) of an attached browser to use, as list_browsers shows it. Not given: none of them."
+        }
+    };
+    json!({ "type": "integer", "minimum": 1, "description": description })
+}
+
+/// The schema of `browser`.
+fn browser_parameter() -> Value {
+    json!({ "type": "string", "description": "Name of an attached browser, instead of browserIndex." })
 }
 
 /// The schema of `reply`. It stands on every tool, so it is short.

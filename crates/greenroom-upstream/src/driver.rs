@@ -41,6 +41,12 @@ pub trait Driver: Send + Sync + 'static {
         None
     }
 
+    /// Whether the browser answers, where it is one that somebody else has started. Anything else is there when it is
+    /// launched.
+    fn reachable(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Whether calls may run beside one another on one upstream. A page has one state: there they take turns.
     fn overlap(&self) -> Overlap;
 

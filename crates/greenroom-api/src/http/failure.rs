@@ -121,12 +121,16 @@ pub(super) fn of_call(failure: &CallFailure) -> Option<Kind> {
         CallFailure::TimedOut { .. } | CallFailure::NoLease { .. } => Kind::TIMEOUT,
         CallFailure::QueueFull { .. } | CallFailure::TooManySessions { .. } => Kind::TOO_MANY,
         CallFailure::NoSuchSession { .. } => Kind::UNKNOWN_SESSION,
-        CallFailure::SessionExists { .. } | CallFailure::SessionClosed { .. } => Kind::CONFLICT,
+        CallFailure::SessionExists { .. }
+        | CallFailure::SessionClosed { .. }
+        | CallFailure::BrowserKnown { .. } => Kind::CONFLICT,
         CallFailure::ShuttingDown | CallFailure::Unavailable(Unavailable::Stopping) => Kind::SHUTTING_DOWN,
         CallFailure::NoneHealthy { .. }
         | CallFailure::InstanceFailed { .. }
         | CallFailure::InstanceLeaving { .. }
         | CallFailure::NoSeat(_)
+        | CallFailure::BrowserUnreachable { .. }
+        | CallFailure::BrowserCoolsDown { .. }
         | CallFailure::Unavailable(_) => Kind::DEGRADED,
         CallFailure::Read(failure) => of_reading(failure),
         CallFailure::Before(message) => return of_record(message),

@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::browsers;
 use super::mistake::Mistake;
 use super::pools::{self, PoolConfig};
 use super::settings::{Settings, Source, View, place};
 use super::value::Value;
+use crate::attach::AttachedConfig;
 use crate::supervision::Supervision;
 
 #[derive(Clone, Debug)]
@@ -26,6 +28,10 @@ pub struct Config {
     pub session_files_grace: Duration,
     /// `None`: nothing is written down.
     pub history: Option<HistoryConfig>,
+    /// Browsers that somebody else has started.
+    pub browsers: Vec<AttachedConfig>,
+    pub connect: ConnectPolicy,
+    pub browser_limits: BrowserLimits,
     /// At least one; the default pool first.
     pub pools: Vec<PoolConfig>,
     /// Every value with its source, for `config show`.
@@ -38,6 +44,26 @@ pub enum Addressing {
     Auto,
     Session,
     Pool,
+    Browser,
+}
+
+/// Which browsers agents may attach.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ConnectPolicy {
+    Nobody,
+    /// Those on this machine.
+    #[default]
+    Loopback,
+    Anybody,
+}
+
+/// What holds for calls to attached browsers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BrowserLimits {
+    /// `None`: a call may take as long as it takes.
+    pub call_timeout: Option<Duration>,
+    /// Bytes of text in one reply at most; 0 for any number.
+    pub reply_budget: usize,
 }
 
 /// What is written down of calls, and for how long. `None`: forever, or without bound.
@@ -222,6 +248,7 @@ impl Config {
         let addressing = match read.text("ADDRESSING").as_str() {
             "pool" => Addressing::Pool,
             "session" => Addressing::Session,
+            "browser" => Addressing::Browser,
             _ => Addressing::Auto,
         };
         let (data_dir, log) = (read.path("DATA_DIR"), read.text("LOG"));
@@ -238,6 +265,16 @@ impl Config {
             blob_ttl: read.bound("BLOB_TTL_HOURS").map(|hours| Duration::from_secs(hours * 60 * 60)),
             blob_max_bytes: read.bound("BLOB_MAX_MB").map(|size| size * 1024 * 1024),
         });
+        let browsers = browsers::build(&settings, &read, mistakes);
+        let connect = match read.text("CONNECT_BROWSERS").as_str() {
+            "none" => ConnectPolicy::Nobody,
+            "any" => ConnectPolicy::Anybody,
+            _ => ConnectPolicy::Loopback,
+        };
+        let browser_limits = BrowserLimits {
+            call_timeout: read.optional_duration("CALL_TIMEOUT"),
+            reply_budget: usize::try_from(read.number("REPLY_BUDGET")).unwrap_or(usize::MAX),
+        };
         let pools = pools::build(&settings, mistakes);
         Self {
             http,
@@ -250,6 +287,9 @@ impl Config {
             max_sessions_per_caller,
             session_files_grace,
             history,
+            browsers,
+            connect,
+            browser_limits,
             pools,
             settings,
         }

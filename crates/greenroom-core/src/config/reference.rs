@@ -63,6 +63,7 @@ fn kind(kind: Kind) -> String {
         Kind::Origins => "origins".to_owned(),
         Kind::Paths => "paths".to_owned(),
         Kind::Proxy => "proxy address".to_owned(),
+        Kind::Addresses => "addresses".to_owned(),
     }
 }
 

@@ -51,6 +51,8 @@ impl Settings {
 fn serves(key: &Key) -> bool {
     let of_server = [
         "ADDRESSING",
+        "BROWSER_URLS",
+        "WS_ENDPOINTS",
         "IMPLICIT_SESSION",
         "MAX_REQUEST_MB",
         "MAX_SESSIONS_PER_CALLER",
