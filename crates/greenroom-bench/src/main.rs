@@ -3,7 +3,8 @@
 //! `cargo run --release -p greenroom-bench -- overhead` says what a tool call costs on its way through
 //! Greenroom, against the same call made straight to the server behind it and, with `--peers`, through other
 //! gateways of the same kind. `leases` says what the lease queue costs, and what a pool makes of many callers.
-//! `sessions` says what a browser of an agent's own costs, beside a browser server for each.
+//! `sessions` says what a browser of an agent's own costs, beside a browser server for each. `history` says what it
+//! costs to write every call down, and what reading in small pieces saves.
 //!
 //! ```text
 //! overhead ─► binaries   builds what is measured
@@ -14,10 +15,14 @@
 //!          ─► pool       many callers over HTTP, beside a direct upstream for each instance
 //! sessions ─► rig        starts gateways and browser servers, all with the same browser
 //!          ─► memory, latency, throughput
+//! history  ─► recording  the same calls with and without a record
+//!          ─► reading    pieces of a large snapshot
+//!          ─► task       what reaches an agent in twenty steps on a real page, by kind of reply
 //! ```
 
 mod binaries;
 mod client;
+mod history;
 mod leases;
 mod machine;
 mod measure;
@@ -47,6 +52,8 @@ struct Cli {
 enum Command {
     /// What a tool call costs on its way through Greenroom
     Overhead(overhead::Options),
+    /// What writing every call down costs, and what reading it in small pieces saves
+    History(history::Options),
     /// What handing a browser on costs, and what a pool of two makes of fifty callers
     Leases(leases::Options),
     /// What a browser for every agent costs, beside a browser server for every agent
@@ -61,6 +68,7 @@ fn main() -> anyhow::Result<ExitCode> {
         let run = async {
             match command {
                 Command::Overhead(options) => overhead::run(&options).await,
+                Command::History(options) => history::run(&options).await,
                 Command::Leases(options) => leases::run(&options).await,
                 Command::Sessions(options) => sessions::run(&options).await,
             }

@@ -4,7 +4,7 @@
 mod latency;
 mod memory;
 mod report;
-mod rig;
+pub(crate) mod rig;
 mod throughput;
 mod tree;
 

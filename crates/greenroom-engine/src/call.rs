@@ -168,8 +168,8 @@ pub enum CallFailure {
     #[error(transparent)]
     Read(ReadFailure),
     /// A call that is on record already, which was no success.
-    #[error("{0}")]
-    Before(String),
+    #[error("{message}")]
+    Before { message: String, kind: Option<FailureKind> },
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
     /// The upstream's own answer was an error, or there was none.
@@ -177,6 +177,82 @@ pub enum CallFailure {
     Upstream(CallError),
     #[error("Greenroom is shutting down; the call was not run to its end.")]
     ShuttingDown,
+}
+
+/// Why a call was not made, or not to its end, in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    Invalid,
+    UnknownTool,
+    UnknownSession,
+    Conflict,
+    TooMany,
+    Timeout,
+    /// There is no browser that could serve it now.
+    Degraded,
+    ShuttingDown,
+}
+
+impl FailureKind {
+    const ALL: [Self; 8] = [
+        Self::Invalid,
+        Self::UnknownTool,
+        Self::UnknownSession,
+        Self::Conflict,
+        Self::TooMany,
+        Self::Timeout,
+        Self::Degraded,
+        Self::ShuttingDown,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Invalid => "invalid_request",
+            Self::UnknownTool => "unknown_tool",
+            Self::UnknownSession => "unknown_session",
+            Self::Conflict => "conflict",
+            Self::TooMany => "too_many",
+            Self::Timeout => "timeout",
+            Self::Degraded => "degraded",
+            Self::ShuttingDown => "shutting_down",
+        }
+    }
+
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+impl CallFailure {
+    /// `None` where the call was made, and what became of it is an answer like another.
+    pub fn kind(&self) -> Option<FailureKind> {
+        Some(match self {
+            Self::UnknownTool { .. } => FailureKind::UnknownTool,
+            Self::BadArguments { .. }
+            | Self::Address(_)
+            | Self::UnknownPool(_)
+            | Self::UnknownInstance { .. }
+            | Self::OtherPool { .. }
+            | Self::SharedServer { .. }
+            | Self::BadReply { .. } => FailureKind::Invalid,
+            Self::TimedOut { .. } | Self::NoLease { .. } => FailureKind::Timeout,
+            Self::QueueFull { .. } | Self::TooManySessions { .. } => FailureKind::TooMany,
+            Self::NoSuchSession { .. } => FailureKind::UnknownSession,
+            Self::SessionExists { .. } | Self::SessionClosed { .. } | Self::BrowserKnown { .. } => {
+                FailureKind::Conflict
+            }
+            Self::ShuttingDown | Self::Unavailable(Unavailable::Stopping) => FailureKind::ShuttingDown,
+            Self::NoneHealthy { .. }
+            | Self::InstanceFailed { .. }
+            | Self::InstanceLeaving { .. }
+            | Self::NoSeat(_)
+            | Self::BrowserUnreachable { .. }
+            | Self::BrowserCoolsDown { .. }
+            | Self::Unavailable(_) => FailureKind::Degraded,
+            Self::Before { kind, .. } => return *kind,
+            Self::Read(_) | Self::Cancelled | Self::Upstream(_) => return None,
+        })
+    }
 }
 
 fn suggestion(nearest: Option<&str>, elsewhere: &[String]) -> String {

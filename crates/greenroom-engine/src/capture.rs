@@ -149,3 +149,46 @@ fn kept_kind(path: &Path) -> Option<&'static str> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use greenroom_core::ids::Digest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_text_of_a_result_is_its_first_one() {
+        let of = |body: Value| text_of(body.as_object().unwrap()).map(str::to_owned);
+        let blocks =
+            json!([{ "type": "image" }, { "type": "text", "text": "a" }, { "type": "text", "text": "b" }]);
+        assert_eq!(of(json!({ "content": blocks })).as_deref(), Some("a"));
+        for none in [json!({}), json!({ "content": "a" }), json!({ "content": [{ "type": "text" }] })] {
+            assert_eq!(of(none), None);
+        }
+    }
+
+    #[test]
+    fn what_is_kept_twice_is_on_record_once() {
+        let blob = |content: &[u8], mime_type: &str| BlobRef {
+            digest: Digest::of(content),
+            mime_type: mime_type.to_owned(),
+            size: content.len() as u64,
+        };
+        let kept = |blob| Kept { blob, name: String::new(), words: String::new() };
+        let (a, b) = (blob(b"a", "image/png"), blob(b"b", "image/png"));
+        let caught = Caught {
+            blobs: [&a, &b, &a].map(|blob| kept(blob.clone())).into(),
+            result: Some(blob(b"a", RESULT_FILE)),
+            ..Caught::default()
+        };
+        assert_eq!(caught.blob_refs(), [a, b, blob(b"a", RESULT_FILE)]);
+    }
+
+    #[test]
+    fn files_are_kept_by_what_their_names_end_with() {
+        let kind = |name: &str| kept_kind(Path::new(name));
+        assert_eq!((kind("/a/Shot.PNG"), kind("b.jpeg")), (Some("image/png"), Some("image/jpeg")));
+        assert_eq!((kind("c.pdf"), kind("d.csv"), kind("png")), (Some("application/pdf"), None, None));
+    }
+}

@@ -27,7 +27,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::browsers::{AttachFactory, Attached, BrowserReport, Browsers};
 use crate::bulk;
-use crate::call::{Bound, CallFailure, CallHandle, CallRequest, Origin, Outcome};
+use crate::call::{Bound, CallFailure, CallHandle, CallRequest, FailureKind, Origin, Outcome};
 use crate::capture::Caught;
 use crate::fleet::{self, Fleet};
 use crate::history::{self, History};
@@ -250,7 +250,13 @@ impl Engine {
             None => self.0.pools.as_slice(),
         };
         let history = self.0.history.report();
-        Ok(StatusReport::of(pools.iter().map(AsRef::as_ref), |pool| self.0.sessions.count(pool), history))
+        let mut report =
+            StatusReport::of(pools.iter().map(AsRef::as_ref), |pool| self.0.sessions.count(pool), history);
+        if self.0.modes.has_only_sessions() {
+            // Nobody leases one, so none is ever started.
+            report.leave_out_instances();
+        }
+        Ok(report)
     }
 
     /// Starts an instance anew, also one that was given up.
@@ -552,7 +558,10 @@ impl Shared {
         let desk = self.desk(owner.to_owned(), 0);
         let call = self.answered(&desk, ref_id).await?;
         let result = desk.result(&call).await?;
-        result.ok_or_else(|| CallFailure::Before(call.error.unwrap_or_default()))
+        result.ok_or_else(|| CallFailure::Before {
+            kind: call.failure.as_deref().and_then(FailureKind::named),
+            message: call.error.unwrap_or_default(),
+        })
     }
 
     /// A call on record, once its answer is there.

@@ -28,7 +28,7 @@ mod tools;
 mod uploads;
 
 pub use browsers::{AttachFactory, BrowserReport};
-pub use call::{Bound, CallFailure, CallHandle, CallRequest, Origin, Outcome, Served};
+pub use call::{Bound, CallFailure, CallHandle, CallRequest, FailureKind, Origin, Outcome, Served};
 pub use engine::{Engine, EngineConfig, Place, file_uri};
 pub use greenroom_store::{Call, CallStatus};
 pub use greenroom_upstream::instance::Unavailable;

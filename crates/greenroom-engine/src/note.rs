@@ -155,6 +155,7 @@ impl Note {
             snapshot: caught.capture.snapshot.clone(),
             console: caught.capture.console.clone(),
             error,
+            failure: result.as_ref().err().and_then(CallFailure::kind).map(|kind| kind.name().to_owned()),
             at: SystemTime::now(),
             took: self.since.elapsed(),
             waited: served.map(|served| served.waited).unwrap_or_default(),

@@ -633,7 +633,7 @@ fn listed(
                 "`offset` is for lists, and the query gives a single value.".to_owned(),
             ));
         }
-        return Ok(Content { ref_id, text: write(&value), total: 1, next_offset: None });
+        return Ok(Content { ref_id, text: shortened(write(&value), budget), total: 1, next_offset: None });
     };
     let (total, offset) = (items.len(), offset.unwrap_or(0));
     if offset > 0 && offset >= total {
@@ -642,32 +642,46 @@ fn listed(
         )));
     }
     let wanted: Vec<_> = items.into_iter().skip(offset).take(limit.unwrap_or(usize::MAX)).collect();
-    let (wanted, text) = within(wanted, budget, &write);
-    let next = offset + wanted;
+    let all = wanted.len();
+    let (count, mut text) = within(wanted, budget, &write);
+    let next = offset + count;
+    if count < all {
+        text.push_str(&format!(
+            "\n[cut: {count} of {all} items. The rest: the same call with offset={next}.]"
+        ));
+    }
     let next_offset = (next < total).then_some(next);
     Ok(Content { ref_id, text, total, next_offset })
 }
 
+/// A value that is too long by itself, cut.
+fn shortened(text: String, budget: usize) -> String {
+    let end = text::cut(&text, budget);
+    if end == text.len() {
+        return text;
+    }
+    format!(
+        "{}\n[cut: {end} of {} bytes of one value. Ask for less of it with a narrower query, such as [].name with flatten.]",
+        without_end(&text[..end]),
+        text.len()
+    )
+}
+
 /// As many items as fit.
 fn within(mut items: Vec<Value>, budget: usize, write: &impl Fn(&Value) -> String) -> (usize, String) {
-    let all = items.len();
     if budget > 0 {
-        let mut size = 0;
+        let mut size = "[\n]".len();
         let fits = items.iter().take_while(|item| {
-            size += write(item).len() + 4;
+            // In the list its lines are indented, and a comma follows.
+            let item = write(item);
+            size += item.len() + 2 * text::line_count(&item) + ",\n".len();
             size <= budget
         });
         let fits = fits.count().max(1);
         items.truncate(fits);
     }
     let count = items.len();
-    let mut text = write(&Value::Array(items));
-    if count < all {
-        text.push_str(&format!(
-            "\n[cut: {count} of {all} items. The rest: the same call with a larger offset.]"
-        ));
-    }
-    (count, text)
+    (count, shortened(write(&Value::Array(items)), budget))
 }
 
 /// A value as YAML, in the plainest way: blocks, and scalars as JSON writes them.
@@ -756,5 +770,79 @@ pub fn status_word(status: CallStatus) -> &'static str {
 impl From<ReadFailure> for CallFailure {
     fn from(failure: ReadFailure) -> Self {
         Self::Read(failure)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(value: Value, offset: Option<usize>, limit: Option<usize>, budget: usize) -> Content {
+        let ref_id = "123e4567-e89b-42d3-a456-426614174000".parse().unwrap();
+        let about = About { ref_id, session: None, tool: "x", at: SystemTime::UNIX_EPOCH };
+        listed(&about, value, offset, limit, Format::Json, budget).unwrap()
+    }
+
+    #[test]
+    fn items_that_do_not_fit_are_left_for_the_next_page() {
+        let items: Vec<_> = (0..100).map(|number| json!({ "name": format!("item {number}") })).collect();
+        let (mut next, mut read) = (Some(0), Vec::new());
+        while let Some(offset) = next {
+            let page = list(json!(items), Some(offset), None, 500);
+            assert!(page.text.len() < 600, "{}", page.text);
+            let (items, hint) = page.text.rsplit_once("\n[cut: ").unwrap_or((&page.text, ""));
+            read.extend(serde_json::from_str::<Vec<Value>>(items).unwrap());
+            assert_eq!(page.total, 100);
+            next = page.next_offset;
+            let expected = next.map(|next| format!("offset={next}.]")).unwrap_or_default();
+            assert!(hint.ends_with(&expected), "{hint}");
+        }
+        assert_eq!(read, items);
+        let limited = list(json!(items), Some(98), Some(1), 500);
+        assert_eq!((limited.next_offset, limited.text.contains("[cut")), (Some(99), false));
+    }
+
+    #[test]
+    fn a_value_that_is_too_long_by_itself_is_cut_too() {
+        let long: Vec<_> = (0..100).map(|number| format!("line {number}")).collect();
+        for value in [json!({ "children": long }), json!([{ "children": long }]), json!("x".repeat(2000))] {
+            let content = list(value, None, None, 500);
+            assert!(content.text.len() < 700, "{}", content.text);
+            assert!(content.text.contains("narrower query"), "{}", content.text);
+            assert_eq!(content.next_offset, None);
+        }
+        assert!(!list(json!({ "children": long }), None, None, 0).text.contains("[cut"));
+    }
+
+    #[test]
+    fn values_are_plain_yaml() {
+        let value = json!([{ "role": "button", "ref": null, "children": [] }, ["a: b", 1.5], {}]);
+        let expected =
+            "-\n  \"role\": \"button\"\n  \"ref\": null\n  \"children\": []\n-\n  - \"a: b\"\n  - 1.5\n- {}";
+        assert_eq!(yaml(&value), expected);
+        assert_eq!(yaml(&json!("x")), "\"x\"");
+    }
+
+    #[test]
+    fn ways_to_read_that_contradict_each_other_are_refused() {
+        let check = |arguments: Value| {
+            Wanted::check(serde_json::from_value(arguments).unwrap()).err().map(|error| error.to_string())
+        };
+        let id = "123e4567-e89b-42d3-a456-426614174000";
+        for fine in [
+            json!({ "ref_id": id, "search_for": "", "since": "", "query": "" }),
+            json!({ "ref_id": id, "before_lines": 0, "flatten": false }),
+            json!({ "ref_id": id, "query": "[]", "flatten": true, "format": "yaml", "limit": 1 }),
+        ] {
+            assert_eq!(check(fine.clone()), None, "{fine}");
+        }
+        for (wrong, expected) in [
+            (json!({ "search_for": "a", "query": "b" }), "give one of them"),
+            (json!({ "since": id, "format": "json" }), "lines of text"),
+            (json!({ "query": "a", "after_lines": 1 }), "go with `search_for`"),
+            (json!({ "search_for": "a", "flatten": true }), "goes with `query`"),
+        ] {
+            assert!(check(wrong.clone()).is_some_and(|message| message.contains(expected)), "{wrong}");
+        }
     }
 }

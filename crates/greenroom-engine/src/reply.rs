@@ -298,3 +298,167 @@ fn add_unkept(body: &mut Map<String, Value>, caught: &Caught) {
     let Some(content) = body.get_mut("content").and_then(Value::as_array_mut) else { return };
     content.extend(caught.unkept.iter().cloned());
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use greenroom_core::console::ConsoleEntry;
+    use greenroom_core::ids::Digest;
+    use greenroom_store::BlobRef;
+    use greenroom_upstream::driver::Page;
+    use greenroom_upstream::driver::reading::{Capture, ConsoleAt, Mention, Reading};
+
+    use super::*;
+    use crate::capture::{Before, Kept};
+
+    const ID: &str = "123e4567-e89b-42d3-a456-426614174000";
+
+    fn reply(manner: (Reply, usize), texts: &[&str], mut caught: Caught) -> Value {
+        let content: Vec<_> = texts.iter().map(|text| json!({ "type": "text", "text": text })).collect();
+        let body = json!({ "content": content, "isError": caught.is_error });
+        caught.body = body.as_object().cloned();
+        let about = About {
+            ref_id: ID.parse().unwrap(),
+            session: Some("a"),
+            tool: "browser_click",
+            at: SystemTime::UNIX_EPOCH,
+        };
+        let bytes = Bytes::from(body.to_string());
+        let composed = compose(Manner { reply: manner.0, budget: manner.1 }, &about, bytes.clone(), caught);
+        if composed == bytes { Value::from("as it came") } else { serde_json::from_slice(&composed).unwrap() }
+    }
+
+    fn text(reply: &Value) -> &str {
+        reply["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{reply}"))
+    }
+
+    fn shown(snapshot: &str) -> Caught {
+        let capture = Capture { snapshot: Some(Arc::from(snapshot)), ..Capture::default() };
+        Caught { is_read: true, capture, ..Caught::default() }
+    }
+
+    fn mention(words: &str) -> Mention {
+        Mention { words: words.to_owned(), path: words.into() }
+    }
+
+    #[test]
+    fn an_answer_that_needs_no_change_is_passed_on_byte_for_byte() {
+        for budget in [0, 5] {
+            assert_eq!(reply((Reply::Full, budget), &["12345"], Caught::default()), "as it came");
+        }
+        let nothing_to_compare = reply((Reply::Diff, 5), &["12345"], Caught::default());
+        assert_eq!(nothing_to_compare, "as it came");
+    }
+
+    #[test]
+    fn texts_are_cut_as_one_and_the_lines_of_all_are_counted() {
+        let cut = reply((Reply::Full, 12), &["a\nb\nc", "d\ne\nf\ng", "h"], Caught::default());
+        let expected = format!(
+            "a\nb\nc\nd\ne\nf\n[cut: 6 of 8 lines. The rest: get_content(ref_id=\"{ID}\", offset=6), or with search_for=\"…\".]"
+        );
+        assert_eq!((text(&cut), cut["content"].as_array().unwrap().len()), (expected.as_str(), 1));
+    }
+
+    #[test]
+    fn a_budget_that_is_used_up_exactly_is_no_budget_for_more() {
+        let cut = reply((Reply::Full, 4), &["a\nb\n", "c\nd"], Caught::default());
+        assert!(text(&cut).starts_with("a\nb\n[cut: 2 of 5 lines."), "{cut}");
+    }
+
+    #[test]
+    fn what_stands_behind_a_snapshot_stays_when_it_is_cut() {
+        let snapshot = (0..40).map(|line| format!("- line {line}")).collect::<Vec<_>>().join("\n");
+        let answer = format!("### Snapshot\n```yaml\n{snapshot}\n```\n### Events\n- Downloaded");
+        let cut = reply((Reply::Full, 200), &[&answer], shown(&snapshot));
+        let (before, rest) = text(&cut).split_once("\n[cut: ").unwrap();
+        let lines = before.lines().count() - 2;
+        assert!(before.ends_with(&format!("- line {}", lines - 1)), "{cut}");
+        assert!(
+            rest.contains(&format!("{lines} of 40 lines")) && rest.contains(&format!("offset={lines})")),
+            "{cut}"
+        );
+        assert!(rest.ends_with("]\n```\n### Events\n- Downloaded"), "{cut}");
+        assert!(!rest.contains("part="), "{cut}");
+    }
+
+    #[test]
+    fn before_a_snapshot_lines_are_those_of_the_answer() {
+        let answer = format!("### Result\n{}\n### Snapshot\n```yaml\n- a\n```", "x\n".repeat(100));
+        let cut = reply((Reply::Full, 50), &[&answer], shown("- a"));
+        assert!(text(&cut).contains("part=\"result\", offset="), "{cut}");
+    }
+
+    #[test]
+    fn files_are_called_by_what_can_be_reached_from_afar() {
+        let mut caught = shown("- a");
+        let link = "- [Snapshot](/s/page.yml)";
+        caught.capture.reading = Reading {
+            snapshot: Some(SnapshotAt::File { file: mention(link), is_ours: true }),
+            console: Some(ConsoleAt { file: mention("/s/console.log#L1-L2"), lines: (1, 2) }),
+            ..Reading::default()
+        };
+        let entry = |level| ConsoleEntry { level, message: "m".into(), at: None, location: None };
+        caught.capture.console = vec![entry(Level::Error), entry(Level::Info)];
+        let digest = Digest::of(b"picture");
+        let blob = BlobRef { digest, mime_type: "image/png".into(), size: 7 };
+        caught.blobs.push(Kept { blob, name: "shot.png".into(), words: "/s/shot.png".into() });
+        let answer = format!(
+            "- [Screenshot](/s/shot.png)\nawait page.screenshot('/s/shot.png')\n{link}\n- New console entries: /s/console.log#L1-L2"
+        );
+        let full = reply((Reply::Full, 0), &[&answer], caught);
+        let expected = format!(
+            "- [Screenshot]({})\nawait page.screenshot('shot.png')\n- 3 bytes: get_content(ref_id=\"{ID}\")\n\
+             - New console entries: 2 (1 errors): get_console_content(ref_id=\"{ID}\")",
+            digest.uri()
+        );
+        assert_eq!(text(&full), expected);
+        assert_eq!(full["content"][1]["uri"], digest.uri());
+    }
+
+    #[test]
+    fn a_reference_is_the_format_of_the_seed_and_says_what_went_wrong() {
+        let mut caught = shown("- a");
+        caught.is_error = true;
+        caught.unkept.push(json!({ "type": "image", "data": "", "mimeType": "image/png" }));
+        let short = reply((Reply::Ref, 0), &["### Error\nno such thing"], caught);
+        let answer: Value = serde_json::from_str(text(&short)).unwrap();
+        let expected = json!({
+            "ref_id": ID, "session_id": "a", "status": "error", "timestamp": answer["timestamp"],
+            "metadata": {
+                "tool": "browser_click", "has_snapshot": true, "has_console_logs": false, "console_error_count": 0,
+            },
+            "error": "### Error\nno such thing",
+        });
+        assert_eq!((answer, &short["isError"]), (expected, &json!(true)));
+        assert_eq!(short["content"][1]["type"], "image", "what is not kept is not left out");
+    }
+
+    #[test]
+    fn a_difference_names_the_page_when_it_is_another_and_cuts_what_is_too_long() {
+        let page = Page { url: "http://x/".into(), title: "X".into() };
+        let caught = |gist: &str, is_same: bool| {
+            let mut caught = shown("- a [ref=e1]");
+            caught.capture.reading.page = Some(page.clone());
+            caught.capture.reading.gist = gist.to_owned();
+            caught.before = Before {
+                page: if is_same { page.clone() } else { Page::default() },
+                snapshot: Some(Arc::from("- a [ref=e1]")),
+            };
+            caught
+        };
+        let same = reply((Reply::Diff, 0), &["…"], caught("### Result\nok\n", true));
+        let expected = format!("### Result\nok\n### Changes (0 added, 0 changed, 0 removed)\nref_id: {ID}");
+        assert_eq!(text(&same), expected);
+        let other = reply((Reply::Diff, 0), &["…"], caught("", false));
+        assert!(
+            text(&other).starts_with("### Page\n- Page URL: http://x/\n- Page Title: X\n### Changes"),
+            "{other}"
+        );
+
+        let gist = format!("### Result\n{}", "word\n".repeat(100));
+        let cut = reply((Reply::Diff, 100), &["…"], caught(&gist, true));
+        let hint = format!("All of it: get_content(ref_id=\"{ID}\", part=\"result\", offset=0).]");
+        assert!(text(&cut).contains(&hint) && text(&cut).len() < 400, "{cut}");
+    }
+}

@@ -77,7 +77,7 @@ pub struct HealthCheck {
     pub error: Option<String>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Summary {
     pub total_pools: usize,
     pub total_instances: usize,
@@ -108,10 +108,28 @@ impl StatusReport {
     }
 }
 
+impl StatusReport {
+    /// Where there are sessions only.
+    pub(crate) fn leave_out_instances(&mut self) {
+        for pool in &mut self.pools {
+            pool.instances.clear();
+            for count in [
+                &mut pool.total_instances,
+                &mut pool.healthy_instances,
+                &mut pool.leased_instances,
+                &mut pool.available_instances,
+            ] {
+                *count = 0;
+            }
+        }
+        self.summary = Summary { total_pools: self.pools.len(), ..Summary::default() };
+    }
+}
+
 impl PoolReport {
     /// Whether no instance is left that could serve.
     pub fn is_down(&self) -> bool {
-        self.instances.iter().all(|instance| instance.status == Health::Failed)
+        !self.instances.is_empty() && self.instances.iter().all(|instance| instance.status == Health::Failed)
     }
 }
 

@@ -88,6 +88,8 @@ pub struct Finished {
     pub snapshot: Option<Arc<str>>,
     pub console: Vec<ConsoleEntry>,
     pub error: Option<String>,
+    /// The kind of failure, in a word, where the tool was not the one to report it.
+    pub failure: Option<String>,
     pub at: SystemTime,
     /// From arrival to answer.
     pub took: Duration,
@@ -138,6 +140,7 @@ pub struct Call {
     pub url: Option<String>,
     pub title: Option<String>,
     pub error: Option<String>,
+    pub failure: Option<String>,
     pub result_bytes: u64,
     /// Of the snapshot, if there is one.
     pub snapshot: Option<Digest>,

@@ -37,7 +37,8 @@ impl From<rusqlite::Error> for StoreError {
 const CALL: &str =
     "SELECT q.ref_id, q.owner, q.session_id, s.name, q.parent, q.tool_name, q.params, q.timestamp,
         r.status, r.timestamp, r.took, r.waited, r.pool, r.instance, r.url, r.title, r.error_message,
-        r.result_bytes, r.page_snapshot, c.hash, r.snapshot_bytes, r.console_count, r.console_errors
+        r.result_bytes, r.page_snapshot, c.hash, r.snapshot_bytes, r.console_count, r.console_errors,
+        r.failure
     FROM requests AS q
     LEFT JOIN responses AS r ON r.seq = q.seq
     LEFT JOIN sessions AS s ON s.session_id = q.session_id
@@ -403,6 +404,7 @@ fn call_from(row: &Row<'_>) -> Result<Call, rusqlite::Error> {
         url: row.get(14)?,
         title: row.get(15)?,
         error: row.get(16)?,
+        failure: row.get(23)?,
         result_bytes: number(17)?,
         snapshot,
         snapshot_bytes: number(20)?,

@@ -195,10 +195,10 @@ pub(crate) fn finish(
     let errors = call.console.iter().filter(|entry| entry.level == Level::Error).count();
     database
         .prepare_cached(
-            "INSERT INTO responses (seq, ref_id, status, result, page_snapshot, console_logs, error_message, timestamp,
+            "INSERT INTO responses (seq, ref_id, status, result, page_snapshot, console_logs, error_message, failure, timestamp,
                 result_content, result_bytes, snapshot_content, snapshot_bytes, console_count, console_errors,
                 took, waited, pool, instance, url, title)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )?
         .execute(params![
             seq,
@@ -208,6 +208,7 @@ pub(crate) fn finish(
             matches!(answer.snapshot, Some(Kept::InRow)).then_some(snapshot),
             answer.console,
             call.error,
+            call.failure,
             at,
             result_content,
             size(result),

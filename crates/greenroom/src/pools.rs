@@ -99,6 +99,10 @@ fn shown(report: &Value) -> String {
         if !text("description").is_empty() {
             out.push_str(&format!(": {}", text("description")));
         }
+        if number("total_instances") == 0 {
+            out.push_str(&format!("\n  sessions: {}\n\n", number("sessions")));
+            continue;
+        }
         out.push_str(&format!(
             "\n  {} of {} healthy, {} in use, {} free, calls waiting: {}, sessions: {}\n",
             number("healthy_instances"),
@@ -122,6 +126,11 @@ fn shown(report: &Value) -> String {
         out.push_str(&table.indented("  "));
         out.push_str(&errors);
         out.push('\n');
+    }
+    let history = &report["history"];
+    if history["state"] == "failing" {
+        let (lost, why) = (&history["lost"], history["error"].as_str().unwrap_or_default());
+        out.push_str(&format!("Calls are not written down now ({lost} so far): {why}\n"));
     }
     out
 }

@@ -9,7 +9,7 @@ use greenroom_core::ids::RefId;
 use greenroom_core::target::{Parameters, SessionMode, SessionName};
 use greenroom_engine::{
     Bound, Call, CallHandle, CallRequest, CallStatus, Caller, ConsoleArguments, ContentArguments, Desk,
-    Engine, Format, ListArguments, Origin, Outcome, Part, ReadFailure, describe, parse_ref,
+    Engine, FailureKind, Format, ListArguments, Origin, Outcome, Part, ReadFailure, describe, parse_ref,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -595,9 +595,9 @@ impl Teller {
         if is_failure
             && result.is_none()
             && let Some(message) = &call.error
-            && let Some(kind) = failure::of_record(message)
+            && let Some(kind) = call.failure.as_deref().and_then(FailureKind::named)
         {
-            return Err(kind.says(message.clone()).with("ref_id", call.ref_id.to_string()));
+            return Err(Kind::from(kind).says(message.clone()).with("ref_id", call.ref_id.to_string()));
         }
         let CallRecord { ref_id, session_id, status, timestamp, metadata, error, .. } = record(call)?;
         let result = result.filter(|_| self.is_result_wanted).map(|bytes| raw(&bytes));

@@ -24,6 +24,8 @@ enum Expected {
     Length(usize),
     /// A message with this in it, as it is on the wire.
     Words(&'static str),
+    /// Whoever asked will look.
+    Anything,
 }
 
 impl Call {
@@ -45,6 +47,11 @@ impl Call {
         arguments: &serde_json::Value,
     ) -> Self {
         Self::new(tool, arguments.to_string(), Expected::Words(words))
+    }
+
+    /// A call whose answer is for its caller to look at.
+    pub(crate) fn of(tool: &'static str, arguments: &serde_json::Value) -> Self {
+        Self::new(tool, arguments.to_string(), Expected::Anything)
     }
 
     fn new(tool: &'static str, arguments: String, expected: Expected) -> Self {
@@ -98,6 +105,7 @@ impl Call {
                 "{tool} answered without \"{words}\": {}",
                 shown(message)
             ),
+            Expected::Anything => {}
         }
         Ok(())
     }
@@ -141,6 +149,12 @@ pub(super) fn response(message: &[u8]) -> Result<Option<(u64, &RawValue)>> {
     let id = parsed.id.and_then(|id| id.get().parse().ok());
     let (Some(id), Some(result)) = (id, parsed.result) else { bail!("not a response: {}", shown(message)) };
     Ok(Some((id, result)))
+}
+
+/// The result of a response, to be looked at.
+pub(super) fn result_of(message: &[u8]) -> Result<serde_json::Value> {
+    let (_, result) = response(message)?.context("not an answer")?;
+    Ok(serde_json::from_str(result.get())?)
 }
 
 fn shown(message: &[u8]) -> Cow<'_, str> {

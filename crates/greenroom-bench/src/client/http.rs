@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
@@ -81,6 +82,14 @@ impl HttpClient {
     pub(crate) async fn leased_call(&mut self, call: &Call) -> Result<(Duration, Lease)> {
         let read = |message: &[u8], id| {
             call.is_answered_by(message, id)?.then(|| Lease::of_answer(message)).transpose()
+        };
+        self.endpoint.exchange(&mut self.connection, call, read).await
+    }
+
+    /// A call with all that it answers.
+    pub(crate) async fn ask(&mut self, call: &Call) -> Result<(Duration, Value)> {
+        let read = |message: &[u8], id| {
+            call.is_answered_by(message, id)?.then(|| call::result_of(message)).transpose()
         };
         self.endpoint.exchange(&mut self.connection, call, read).await
     }

@@ -37,7 +37,7 @@ const QUIET: [&str; 4] =
 const PAGE: (&str, &str) = ("/form", "Page Title: Form");
 const OTHER_PAGE: (&str, &str) = ("/links", "Page Title: Links");
 
-pub(super) struct Rig<'a> {
+pub(crate) struct Rig<'a> {
     binaries: &'a Binaries,
     site: Site,
     scratch: TempDir,
@@ -57,7 +57,7 @@ struct Found {
 }
 
 /// A running `greenroom serve`.
-pub(super) struct Gateway {
+pub(crate) struct Gateway {
     server: Server,
     url: String,
 }
@@ -69,7 +69,7 @@ pub(super) struct Agent {
 }
 
 impl<'a> Rig<'a> {
-    pub(super) fn new(binaries: &'a Binaries) -> Result<Self> {
+    pub(crate) fn new(binaries: &'a Binaries) -> Result<Self> {
         let scratch = tempfile::tempdir().context("no scratch folder could be made")?;
         // Where the tests have it.
         let data = binaries.target.join("test-data");
@@ -83,7 +83,7 @@ impl<'a> Rig<'a> {
         Ok(Self { binaries, site: Site::start(), scratch, installed, found, started: AtomicUsize::new(0) })
     }
 
-    pub(super) fn versions(&self) -> Vec<(String, String)> {
+    pub(crate) fn versions(&self) -> Vec<(String, String)> {
         let manifest = self.found.server.join("node_modules/@playwright/mcp/package.json");
         let manifest = fs::read(manifest).ok().and_then(|text| serde_json::from_slice::<Value>(&text).ok());
         let version =
@@ -102,7 +102,13 @@ impl<'a> Rig<'a> {
     }
 
     /// A gateway without a session yet. `warm` differs from the default only where it is given.
-    pub(super) async fn gateway(&self, warm: Option<usize>) -> Result<Gateway> {
+    pub(crate) async fn gateway(&self, warm: Option<usize>) -> Result<Gateway> {
+        let warm = warm.map(|warm| ("GREENROOM_WARM_SESSIONS", warm.to_string()));
+        self.gateway_with(warm.as_slice()).await
+    }
+
+    /// A gateway that has these variables.
+    pub(crate) async fn gateway_with(&self, variables: &[(&str, String)]) -> Result<Gateway> {
         let name = self.name("greenroom");
         let data = self.scratch.path().join(&name);
         fs::create_dir(&data)?;
@@ -110,9 +116,7 @@ impl<'a> Rig<'a> {
         // Nothing is to be fetched in a benchmark.
         let args = ["serve", "--port", "0", "--no-install"];
         let mut command = routes::unconfigured(self.binaries, &data, &args);
-        if let Some(warm) = warm {
-            command.env("GREENROOM_WARM_SESSIONS", warm.to_string());
-        }
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
         let log = self.scratch.path().join(format!("{name}.log"));
         let (server, url) = Server::start_announced(command, &log, "greenroom listening on ").await?;
         Ok(Gateway { server, url: format!("{url}/mcp") })
@@ -161,6 +165,11 @@ impl<'a> Rig<'a> {
         })
     }
 
+    /// The full URL of a page.
+    pub(crate) fn url(&self, path: &str) -> String {
+        self.site.url(path)
+    }
+
     fn visit(&self, agent: &Agent, (path, title): (&str, &'static str)) -> Call {
         let url = self.site.url(path);
         Call::answered_with(title, "browser_navigate", &agent.arguments(json!({ "url": url })))
@@ -186,18 +195,21 @@ impl Gateway {
         Tree::of(vec![self.server.pid()])
     }
 
-    /// A client that has greeted, and will use this session: it is made by the first call.
-    pub(super) async fn agent(&self, session: String) -> Result<Agent> {
-        let client =
-            HttpClient::connect(&self.url, Era::Sessions).await.with_context(|| self.last_words())?;
-        Ok(Agent { client: Client::Http(client), session: Some(session) })
+    /// A client that has greeted.
+    pub(crate) async fn client(&self) -> Result<HttpClient> {
+        HttpClient::connect(&self.url, Era::Sessions).await.with_context(|| self.last_words())
     }
 
-    pub(super) fn last_words(&self) -> String {
+    /// A client that has greeted, and will use this session: it is made by the first call.
+    pub(super) async fn agent(&self, session: String) -> Result<Agent> {
+        Ok(Agent { client: Client::Http(self.client().await?), session: Some(session) })
+    }
+
+    pub(crate) fn last_words(&self) -> String {
         self.server.last_words()
     }
 
-    pub(super) async fn end(self) {
+    pub(crate) async fn end(self) {
         self.server.end().await;
     }
 }

@@ -57,6 +57,7 @@ CREATE TABLE responses (
     page_snapshot    TEXT,
     console_logs     TEXT,                   -- JSON, the same as in the table console_logs
     error_message    TEXT,
+    failure          TEXT,                   -- the kind of failure, where the tool was not the one to report it
     timestamp        INTEGER NOT NULL,
     result_content   INTEGER REFERENCES contents (content_id),
     result_bytes     INTEGER NOT NULL,

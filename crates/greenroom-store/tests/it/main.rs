@@ -72,6 +72,7 @@ fn answer(ref_id: RefId, result: &str) -> Finished {
         snapshot: None,
         console: Vec::new(),
         error: None,
+        failure: None,
         at: at(2),
         took: Duration::from_millis(30),
         waited: Duration::from_millis(10),

@@ -52,7 +52,10 @@ fn get(state: &State, request: &Request) -> Option<Response> {
         "/download/report.csv" => pages::report(),
         "/slow" => slow::page(state, request),
         "/slow-resource" => slow::page_with_image(request),
-        "/items" => html::respond_with(200, state.items.get_or_init(pages::items::list).as_str()),
+        "/items" => match query().get("n").and_then(|n| n.parse().ok()) {
+            Some(items) => html::respond_with(200, pages::items::list_of(items)),
+            None => html::respond_with(200, state.items.get_or_init(pages::items::list).as_str()),
+        },
         "/big-text" => pages::big_text(query().number("kb", 100)),
         "/login" => state.accounts.form(),
         "/private" => state.accounts.private(request),

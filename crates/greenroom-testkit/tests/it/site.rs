@@ -149,6 +149,8 @@ fn large_pages_have_the_size_they_promise() {
     let (_, _, items) = visitor.get("/items");
     assert_eq!(items.matches("<button").count(), 5000);
     assert_eq!(items.matches("<h2>").count(), 5000);
+    let (_, _, few) = visitor.get("/items?n=3");
+    assert_eq!((few.matches("<h2>").count(), few.contains("<p>3 items.</p>")), (3, true));
     let (small, large) = (visitor.get("/big-text?kb=1").2.len(), visitor.get("/big-text?kb=301").2.len());
     assert_eq!(large - small, 300 * 1024);
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use greenroom_core::ids::RefId;
 use greenroom_store::{Call, Filter, Found, Reader};
-use greenroom_testkit::{McpHttp, McpStdio, Site};
+use greenroom_testkit::{McpHttp, McpStdio, Site, wait_until};
 use serde_json::{Map, Value, json};
 
 use crate::rig::{BrowserPermit, Server, browser_permit, data_dir, greenroom, with_fake};
@@ -71,6 +71,14 @@ impl Archive {
         let mut client = McpStdio::spawn(command).with_timeout(PATIENCE);
         client.initialize();
         client
+    }
+
+    /// Waits until so many runs are left: the guard of one that was shot has tidied up after it. Before that a start
+    /// takes it for one that is still there.
+    fn wait_for_runs(&self, count: usize) {
+        let runs = self.folder.path().join("run");
+        let left = || std::fs::read_dir(&runs).into_iter().flatten().flatten().count();
+        wait_until("the runs that are left", PATIENCE, || left() == count);
     }
 
     fn reader(&self) -> Reader {
@@ -227,7 +235,7 @@ fn follow(agent: &mut dyn Agent, reply: &str) -> (String, usize) {
     let mut whole = format!("{beginning}\n");
     for reads in 1.. {
         if hint.is_repeated {
-            return follow_by_bytes(agent, hint, reads);
+            return follow_by_bytes(agent, &hint, reads);
         }
         let more = agent.content(Value::Object(hint.arguments));
         let Some((text, next)) = cut(&more) else { return (whole + &more, reads) };
@@ -239,7 +247,7 @@ fn follow(agent: &mut dyn Agent, reply: &str) -> (String, usize) {
 }
 
 /// A text one of whose lines is longer than a reply is read from its beginning.
-fn follow_by_bytes(agent: &mut dyn Agent, hint: Hint, before: usize) -> (String, usize) {
+fn follow_by_bytes(agent: &mut dyn Agent, hint: &Hint, before: usize) -> (String, usize) {
     let mut whole = String::new();
     for reads in before.. {
         let more = agent.content(Value::Object(hint.arguments.clone()));

@@ -401,6 +401,7 @@ fn a_page(folder: &Path, snapshot: &str) -> RefId {
         snapshot: Some(snapshot.into()),
         console: vec![entry],
         error: None,
+        failure: None,
         at,
         took: Duration::from_millis(12),
         waited: Duration::from_millis(2),

@@ -4,13 +4,22 @@ use super::super::html::{page, respond};
 use crate::http1::Response;
 
 const ITEMS: u32 = 5000;
+/// More than this is a mistake in a test.
+const MOST_ITEMS: u32 = 100_000;
 
 const KINDS: [&str; 7] = ["lamp", "chair", "kettle", "clock", "radio", "mirror", "basket"];
 const COLOURS: [&str; 5] = ["red", "green", "blue", "white", "black"];
 
+/// The list as it is for everyone.
 pub(in crate::site) fn list() -> String {
-    let mut body = format!("<p>{ITEMS} items.</p>\n<ul class=\"items\">\n");
-    for number in 1..=ITEMS {
+    list_of(u64::from(ITEMS))
+}
+
+/// A list of another length.
+pub(in crate::site) fn list_of(items: u64) -> String {
+    let items = u32::try_from(items).unwrap_or(MOST_ITEMS).min(MOST_ITEMS);
+    let mut body = format!("<p>{items} items.</p>\n<ul class=\"items\">\n");
+    for number in 1..=items {
         let (name, price) = (name(number), price(number));
         body.push_str(&format!(
             "<li><h2><a href=\"/items/{number}\">Item {number}: {name}</a></h2>\

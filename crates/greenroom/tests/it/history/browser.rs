@@ -3,7 +3,6 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use greenroom_store::CallStatus;
-use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{Agent, Archive, House, blocks, connected, cut, fine, follow, ref_id, texts};
@@ -98,11 +97,9 @@ fn a_call_is_on_record_with_everything_that_it_brought() {
     assert_eq!(lives.len(), 1);
 }
 
-#[rstest]
-#[case::in_the_strict_mode_of_sessions(&[("GREENROOM_ADDRESSING", "session")])]
-#[case::without_history(&[("GREENROOM_HISTORY", "false")])]
-fn who_cannot_read_the_record_keeps_the_file_of_the_snapshot(#[case] variables: &[(&str, &str)]) {
-    let house = House::new(variables);
+#[test]
+fn who_cannot_read_the_record_keeps_the_file_of_the_snapshot() {
+    let house = House::new(&[("GREENROOM_ADDRESSING", "session")]);
     let mut agent = house.client();
     let visit = json!({ "sessionId": "a", "url": house.site.url("/links") });
     let reply = agent.text("browser_navigate", visit);

@@ -51,11 +51,13 @@ fn every_ref_id_that_was_handed_out_is_readable_after_a_kill() {
         let server = archive.serve(&variables);
         check_settled(&archive.reader(), round);
         let after = random.below(calls);
-        receipts.extend(fire(&server, round, after));
+        let handed_out = fire(&server, round, after);
         drop(server);
+        archive.wait_for_runs(0);
         let reader = archive.reader();
         assert_eq!(reader.check().unwrap(), [] as [String; 0], "in round {round}, after {after} calls");
-        receipts.iter().for_each(|receipt| check(&reader, receipt));
+        handed_out.iter().for_each(|receipt| check(&reader, receipt));
+        receipts.extend(handed_out);
     }
     let _server = archive.serve(&variables);
     let reader = archive.reader();

@@ -35,6 +35,7 @@ fn two_servers_share_a_record_and_the_start_of_one_ends_nothing_of_the_other() {
         assert!(send_signal(first.pid(), "KILL"));
         drop(busy.join());
         two.reference("echo", json!({ "text": "still here", "sessionId": "c" }));
+        archive.wait_for_runs(1);
         let third = archive.serve(&POOL);
         assert_eq!(pending(&mut connected(&third)), 0);
         for name in ["a", "b"] {
