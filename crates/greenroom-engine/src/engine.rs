@@ -8,9 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures::future::join_all;
-use greenroom_core::config::{
-    Addressing, Driver as DriverConfig, HistoryConfig, Isolation, Mistakes, PoolConfig, Reply, Start,
-};
+use greenroom_core::config::{Addressing, HistoryConfig, Isolation, Mistakes, PoolConfig, Reply, Start};
 use greenroom_core::ids::{RefId, SessionId};
 use greenroom_core::percent::escape;
 use greenroom_core::target::{
@@ -530,7 +528,7 @@ fn modes(config: &EngineConfig) -> Modes {
 
 fn has_pages(pools: &[PoolConfig]) -> bool {
     let mut instances = pools.iter().flat_map(|pool| &pool.instances);
-    instances.any(|instance| matches!(instance.upstream.driver, DriverConfig::Playwright(_)))
+    instances.any(|instance| instance.upstream.driver.has_pages())
 }
 
 /// Where the sessions of a pool live. They follow the pool, and none of its instances in particular.

@@ -6,6 +6,7 @@ mod bridge;
 mod browser;
 mod browser_pools;
 mod cli;
+mod devtools;
 mod history_cli;
 mod http;
 mod pass_through;

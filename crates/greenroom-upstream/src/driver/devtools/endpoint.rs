@@ -1,0 +1,103 @@
+//! Where a browser that somebody else has started listens, and whether it does.
+
+use std::time::Duration;
+
+use reqwest::{Client, Url};
+
+/// How long a browser may take to say that it is there.
+const LIMIT: Duration = Duration::from_secs(3);
+
+/// A browser's debugging address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// `http://127.0.0.1:9222`
+    Url(String),
+    /// `ws://127.0.0.1:9222/devtools/browser/…`, with headers that the way there may ask for.
+    WebSocket { url: String, headers: Vec<(String, String)> },
+}
+
+impl Endpoint {
+    /// The address as it was given.
+    pub fn address(&self) -> &str {
+        match self {
+            Self::Url(url) | Self::WebSocket { url, .. } => url,
+        }
+    }
+
+    /// Where its process can be asked over HTTP whether it is there.
+    fn version_url(&self) -> Result<Url, String> {
+        let address = self.address();
+        let spelled = match address.split_once("://") {
+            Some(("ws", rest)) => format!("http://{rest}"),
+            Some(("wss", rest)) => format!("https://{rest}"),
+            _ => address.to_owned(),
+        };
+        let mut url = Url::parse(&spelled).map_err(|error| format!("{address} is no address: {error}"))?;
+        url.set_path("/json/version");
+        Ok(url)
+    }
+
+    /// Whether asking costs nobody anything.
+    pub(super) fn is_near(&self) -> bool {
+        let host = self.version_url().ok().and_then(|url| url.host_str().map(str::to_owned));
+        host.is_some_and(|host| {
+            let host = host.trim_matches(['[', ']']);
+            host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+        })
+    }
+}
+
+/// Whether a browser answers there. An `http` address has to describe a browser. Behind a WebSocket any answer to a plain
+/// request will do: a handshake would open a connection that some services count, and some browsers ask a person about.
+pub async fn reachable(endpoint: &Endpoint) -> Result<(), String> {
+    let (address, url) = (endpoint.address(), endpoint.version_url()?);
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = Client::builder().no_proxy().timeout(LIMIT).build().map_err(|error| error.to_string())?;
+    let mut request = client.get(url);
+    if let Endpoint::WebSocket { headers, .. } = endpoint {
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+    }
+    let answer = request.send().await.map_err(|error| {
+        let why = if error.is_timeout() {
+            format!("no answer within {} s", LIMIT.as_secs())
+        } else if error.is_connect() {
+            "nothing listens there".to_owned()
+        } else {
+            error.to_string()
+        };
+        format!("no browser answers at {address}: {why}")
+    })?;
+    if matches!(endpoint, Endpoint::WebSocket { .. }) {
+        return Ok(());
+    }
+    let status = answer.status();
+    let text = answer.text().await.unwrap_or_default();
+    if status.is_success() && text.contains("webSocketDebuggerUrl") {
+        Ok(())
+    } else {
+        Err(format!(
+            "what answers at {address} is no browser with a debugging port (HTTP {status}). Start it with \
+             `--remote-debugging-port`"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Endpoint;
+
+    #[test]
+    fn the_process_behind_an_address_is_asked_over_http() {
+        let socket = |url: &str| Endpoint::WebSocket { url: url.to_owned(), headers: Vec::new() };
+        let asked = |endpoint: &Endpoint| endpoint.version_url().map(|url| url.to_string());
+        let near = "http://127.0.0.1:9222/json/version";
+        assert_eq!(asked(&Endpoint::Url("http://127.0.0.1:9222".to_owned())).as_deref(), Ok(near));
+        assert_eq!(asked(&socket("ws://127.0.0.1:9222/devtools/browser/x")).as_deref(), Ok(near));
+        let far = asked(&socket("wss://browsers.example/?token=1"));
+        assert_eq!(far.as_deref(), Ok("https://browsers.example/json/version?token=1"));
+        assert!(asked(&Endpoint::Url("nonsense".to_owned())).is_err());
+        assert!(socket("ws://[::1]:9222/x").is_near() && !socket("wss://browsers.example").is_near());
+    }
+}
