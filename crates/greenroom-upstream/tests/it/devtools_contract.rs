@@ -224,7 +224,7 @@ async fn when_its_browser_is_killed_the_server_counts_as_gone_and_nothing_is_lef
     soon("the check", upstream.check()).await.unwrap();
     assert!(send_signal(browser, "KILL"));
     let ended = soon("the end", upstream.ended()).await;
-    assert!(ended.reason.contains(&format!("its browser (process {browser}) has gone")), "{ended:?}");
+    assert!(ended.reason.contains(&format!("the browser, process {browser}, has gone")), "{ended:?}");
     drop(upstream);
     gone(server).await;
 }

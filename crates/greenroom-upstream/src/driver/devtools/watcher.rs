@@ -43,7 +43,7 @@ impl Watcher {
             while browser.is_alive() {
                 sleep(LOOK_EVERY).await;
             }
-            end(&peer, &format!("its browser (process {}) has gone", browser.pid));
+            end(&peer, &format!("the browser, process {}, has gone", browser.pid));
         })
     }
 
