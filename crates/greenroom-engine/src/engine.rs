@@ -8,8 +8,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 use greenroom_core::attach::AttachedConfig;
 use greenroom_core::config::{
-    Addressing, BrowserLimits, ConnectPolicy, Driver as DriverConfig, HistoryConfig, Isolation, Mistakes,
-    PoolConfig, Reply, Start,
+    Addressing, BrowserLimits, ConnectPolicy, HistoryConfig, Isolation, Mistakes, PoolConfig, Reply, Start,
 };
 use greenroom_core::ids::{RefId, SessionId};
 use greenroom_core::percent::escape;
@@ -472,7 +471,7 @@ fn modes(config: &EngineConfig) -> Modes {
 
 fn has_pages(pools: &[PoolConfig]) -> bool {
     let mut instances = pools.iter().flat_map(|pool| &pool.instances);
-    instances.any(|instance| matches!(instance.upstream.driver, DriverConfig::Playwright(_)))
+    instances.any(|instance| instance.upstream.driver.has_pages())
 }
 
 /// Where the sessions of a pool live. They follow the pool, and none of its instances in particular.

@@ -386,9 +386,11 @@ pub static KEYS: &[Key] = &[
     ),
     browser(
         "DRIVER",
-        Kind::Choice(&["playwright", "custom"]),
+        Kind::Choice(&["playwright", "chrome-devtools", "custom"]),
         Some("playwright"),
-        "Which browser MCP server is driven: the pinned `@playwright/mcp`, or any other by UPSTREAM_COMMAND or UPSTREAM_URL.",
+        "Which browser MCP server is driven: the pinned `@playwright/mcp`, the pinned `chrome-devtools-mcp`, which works with \
+         Chromium and its kin and has tools for performance, network and memory, or any other by UPSTREAM_COMMAND or \
+         UPSTREAM_URL.",
     ),
     operator(browser(
         "UPSTREAM_COMMAND",

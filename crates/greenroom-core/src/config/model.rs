@@ -110,7 +110,23 @@ pub struct UpstreamConfig {
 #[derive(Clone, Debug)]
 pub enum Driver {
     Playwright(Box<BrowserConfig>),
+    ChromeDevtools(Box<BrowserConfig>),
     Custom(CustomConfig),
+}
+
+impl Driver {
+    /// The browser that it launches, where Greenroom knows.
+    pub fn browser(&self) -> Option<&BrowserConfig> {
+        match self {
+            Self::Playwright(browser) | Self::ChromeDevtools(browser) => Some(browser),
+            Self::Custom(_) => None,
+        }
+    }
+
+    /// Whether it is known to show pages, so that each agent wants one of its own.
+    pub fn has_pages(&self) -> bool {
+        self.browser().is_some()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -217,6 +233,15 @@ impl Browser {
 }
 
 impl Config {
+    /// Every call goes to a browser that somebody else has started.
+    pub fn has_only_browsers(&self) -> bool {
+        match self.addressing {
+            Addressing::Browser => true,
+            Addressing::Auto => !self.browsers.is_empty() && self.pools.iter().all(|pool| pool.is_implicit),
+            Addressing::Session | Addressing::Pool => false,
+        }
+    }
+
     /// Reads the settings into types and checks what only shows when keys are seen together. Where a key has a
     /// mistake of its own its default stands in, so that the checks can go on.
     pub(super) fn build(settings: Settings, mistakes: &mut Vec<Mistake>) -> Self {
@@ -300,6 +325,25 @@ fn is_loopback(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost")
         || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
+
+/// Keys that only Playwright can honour.
+const NOT_DEVTOOLS: [&str; 12] = [
+    "CAPS",
+    "TIMEOUT",
+    "TIMEOUT_ACTION",
+    "TIMEOUT_NAVIGATION",
+    "TIMEOUT_SETTLE",
+    "STORAGE_STATE",
+    "DEVICE",
+    "ALLOWED_ORIGINS",
+    "BLOCKED_ORIGINS",
+    "IMAGE_RESPONSES",
+    "INIT_SCRIPT",
+    "WSL_WINDOWS",
+];
+
+/// Those that keep pages from something.
+const GUARDS: [&str; 2] = ["ALLOWED_ORIGINS", "BLOCKED_ORIGINS"];
 
 /// Typed access to settings whose kinds the key table fixes.
 pub(super) struct Reader<'a> {
@@ -435,25 +479,30 @@ impl<'a> Reader<'a> {
     fn driver(&self, profile: Profile, mistakes: &mut Vec<Mistake>) -> Driver {
         let command = self.list("UPSTREAM_COMMAND");
         let url = self.optional_text("UPSTREAM_URL");
-        if self.text("DRIVER") != "custom" {
+        let driver = self.text("DRIVER");
+        if driver != "custom" {
             for (name, set) in [("UPSTREAM_COMMAND", command.is_some()), ("UPSTREAM_URL", url.is_some())] {
                 if set {
                     mistakes.push(Mistake::new(
                         self.place(name),
-                        "it is only used with DRIVER=custom, and the driver is `playwright`",
+                        format!("it is only used with DRIVER=custom, and the driver is `{driver}`"),
                         "Set DRIVER=custom, or remove it.",
                     ));
                 }
             }
-            return Driver::Playwright(Box::new(self.browser(profile, mistakes)));
         }
-        match (command, url) {
-            (Some(mut words), None) => {
+        match (driver.as_str(), command, url) {
+            ("playwright", ..) => Driver::Playwright(Box::new(self.browser(profile, mistakes))),
+            ("chrome-devtools", ..) => {
+                self.check_devtools(mistakes);
+                Driver::ChromeDevtools(Box::new(self.browser(profile, mistakes)))
+            }
+            (_, Some(mut words), None) => {
                 let program = words.remove(0);
                 Driver::Custom(CustomConfig { transport: Transport::Stdio { program, args: words } })
             }
-            (None, Some(url)) => Driver::Custom(CustomConfig { transport: Transport::Http { url } }),
-            (command, _) => {
+            (_, None, Some(url)) => Driver::Custom(CustomConfig { transport: Transport::Http { url } }),
+            (_, command, _) => {
                 let (problem, remedy) = if command.is_some() {
                     ("both UPSTREAM_COMMAND and UPSTREAM_URL are set", "Remove one of them.")
                 } else {
@@ -468,8 +517,34 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// What `chrome-devtools-mcp` cannot do is said, not left out.
+    fn check_devtools(&self, mistakes: &mut Vec<Mistake>) {
+        let driver = self.view.get("DRIVER");
+        for name in NOT_DEVTOOLS {
+            let setting = self.view.get(name);
+            // A value from farther away is for the pools of the other driver. A guard is for everybody.
+            let is_meant = setting.level >= driver.level || GUARDS.contains(&name);
+            if self.is_written(name) && is_meant {
+                mistakes.push(Mistake::new(
+                    self.place(name),
+                    "there is nothing like it with DRIVER=chrome-devtools",
+                    "Remove it, or set DRIVER=playwright.",
+                ));
+            }
+        }
+        let browser = Browser::named(&self.text("BROWSER"));
+        if !browser.is_chromium() {
+            mistakes.push(Mistake::new(
+                self.place("BROWSER"),
+                format!("DRIVER=chrome-devtools cannot drive {}", browser.name()),
+                "Set BROWSER=chromium, chrome or msedge beside it, or DRIVER=playwright.",
+            ));
+        }
+    }
+
     fn browser(&self, profile: Profile, mistakes: &mut Vec<Mistake>) -> BrowserConfig {
-        if self.is_written("STORAGE_STATE") && profile != Profile::Isolated {
+        let is_for_playwright = self.text("DRIVER") != "chrome-devtools";
+        if is_for_playwright && self.is_written("STORAGE_STATE") && profile != Profile::Isolated {
             mistakes.push(Mistake::new(
                 self.place("STORAGE_STATE"),
                 "a browser that keeps its profile cannot begin with another state",

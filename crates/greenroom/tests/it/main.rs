@@ -7,6 +7,7 @@ mod browser;
 mod browser_pools;
 mod calls_http;
 mod cli;
+mod devtools;
 mod history;
 mod history_cli;
 mod http;
