@@ -219,8 +219,8 @@ mod tests {
         };
         let own = "page-2026-11-15T08-47-22-256Z.yml";
         assert_eq!(of(own), (format!("/f/{own}"), true));
-        assert_eq!(of("mine.yml").1, false);
-        assert_eq!(of("page-1.yml").1, false);
+        assert!(!of("mine.yml").1);
+        assert!(!of("page-1.yml").1);
     }
 
     #[test]
