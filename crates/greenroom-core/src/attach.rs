@@ -22,6 +22,23 @@ impl Endpoint {
         }
     }
 
+    /// The address as others may see it: whoever reads it does not learn what opens the door.
+    pub fn shown(&self) -> String {
+        let address = self.address();
+        let (address, query) = match address.split_once('?') {
+            Some((address, _)) => (address, "?…"),
+            None => (address, ""),
+        };
+        match address.split_once("://") {
+            Some((scheme, rest)) => {
+                let authority = rest.split('/').next().unwrap_or_default();
+                let bare = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+                format!("{scheme}://{bare}{}{query}", &rest[authority.len()..])
+            }
+            None => format!("{address}{query}"),
+        }
+    }
+
     /// The host that it names, without brackets.
     pub fn host(&self) -> &str {
         let rest = self.address().split_once("://").map_or(self.address(), |(_, rest)| rest);
@@ -190,6 +207,18 @@ mod tests {
         }
         for wrong in ["9222", "ftp://x", "http://", "http://a b"] {
             assert!(Endpoint::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_shown_without_its_secrets() {
+        for (address, shown) in [
+            ("http://127.0.0.1:9222", "http://127.0.0.1:9222"),
+            ("ws://[::1]:9333/devtools/browser/x", "ws://[::1]:9333/devtools/browser/x"),
+            ("wss://me:secret@browsers.example/x?token=secret", "wss://browsers.example/x?…"),
+            ("https://browsers.example?a=@/", "https://browsers.example?…"),
+        ] {
+            assert_eq!(Endpoint::parse(address).unwrap().shown(), shown);
         }
     }
 

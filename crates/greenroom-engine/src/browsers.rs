@@ -7,7 +7,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
+use futures::FutureExt;
 use greenroom_core::attach::{AttachedConfig, Attachment, PAUSES, State};
+use greenroom_core::config::BrowserLimits;
 use greenroom_core::target::KnownBrowser;
 use greenroom_upstream::driver::{Page, chain};
 use greenroom_upstream::instance::{Failure, Unavailable};
@@ -19,16 +21,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::call::CallFailure;
 use crate::capture::Before;
+use crate::reply::Manner;
 use crate::sessions::Turn;
 use crate::status::timestamp;
 use crate::tools::{ToolBook, ToolBooks};
-
-/// How often browsers are looked at, and how long each may take to answer.
-const CHECK_EVERY: Duration = Duration::from_secs(20);
-const CHECK_LIMIT: Duration = Duration::from_secs(5);
-
-/// Checks in a row that a browser may miss.
-const MISSES: u32 = 3;
 
 /// How long a browser may take to come up after its start command.
 const START_LIMIT: Duration = Duration::from_secs(20);
@@ -40,10 +36,11 @@ pub type AttachFactory = Arc<dyn Fn(&AttachedConfig) -> Arc<dyn Driver> + Send +
 pub(crate) struct Browsers {
     factory: AttachFactory,
     books: Arc<ToolBooks>,
-    call_timeout: Option<Duration>,
-    reply_budget: usize,
+    limits: BrowserLimits,
     begun: Instant,
     state: Mutex<Registry>,
+    /// Held by whoever attaches one more.
+    attaching: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
@@ -107,8 +104,13 @@ impl Attached {
     }
 
     pub(crate) fn known(&self) -> KnownBrowser {
-        let address = self.config.endpoint.address().to_owned();
+        let address = self.config.endpoint.shown();
         KnownBrowser { index: self.index, name: self.config.name.clone(), address }
+    }
+
+    /// Its name among the places that have tools.
+    pub(crate) fn place(&self) -> String {
+        place(self.index)
     }
 
     /// The live connection, if there is one.
@@ -116,11 +118,11 @@ impl Attached {
         let mut life = self.life();
         match &life.upstream {
             Some(upstream) if !upstream.has_ended() => return Some(Arc::clone(upstream)),
-            Some(_) => {}
-            None => return None,
+            Some(_) | None => {}
         }
-        life.upstream = None;
-        life.attachment.lose("the connection has ended".to_owned());
+        let upstream = life.upstream.take()?;
+        let last_words = upstream.ended().now_or_never().map(|ended| ended.reason);
+        life.attachment.lose(last_words.unwrap_or_else(|| "the connection has ended".to_owned()));
         None
     }
 
@@ -146,11 +148,16 @@ impl Attached {
         if self.book.is_known() {
             return Ok(());
         }
-        let launched = self.driver.launch().await;
+        let launched = self.driver.launch_to_list().await;
         let upstream = launched.map_err(|error| Unavailable::NotStarted(Arc::new(Failure::Launch(error))))?;
         self.book.fetch(&upstream).await;
         upstream.close().await;
         Ok(())
+    }
+
+    /// Whether it was let go of.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.life().is_removed
     }
 
     fn describe(&self) -> String {
@@ -180,11 +187,12 @@ impl BrowserVisit {
     }
 
     pub(crate) fn call_timeout(&self) -> Option<Duration> {
-        self.browsers.call_timeout
+        self.browsers.limits.call_timeout
     }
 
-    pub(crate) fn reply_budget(&self) -> usize {
-        self.browsers.reply_budget
+    /// How calls are answered here, unless they say otherwise.
+    pub(crate) fn manner(&self) -> Manner {
+        Manner { reply: self.browsers.limits.reply, budget: self.browsers.limits.reply_budget }
     }
 }
 
@@ -193,19 +201,18 @@ impl Browsers {
         configs: Vec<AttachedConfig>,
         factory: AttachFactory,
         books: Arc<ToolBooks>,
-        call_timeout: Option<Duration>,
-        reply_budget: usize,
+        limits: BrowserLimits,
     ) -> Arc<Self> {
         let browsers = Arc::new(Self {
             factory,
             books,
-            call_timeout,
-            reply_budget,
+            limits,
             begun: Instant::now(),
             state: Mutex::default(),
+            attaching: tokio::sync::Mutex::default(),
         });
-        for config in configs {
-            browsers.add(config);
+        for (number, config) in configs.into_iter().enumerate() {
+            browsers.register(browsers.make(number + 1, config));
         }
         browsers
     }
@@ -218,14 +225,10 @@ impl Browsers {
         self.begun.elapsed()
     }
 
-    /// Registers a browser without connecting.
-    fn add(&self, config: AttachedConfig) -> Arc<Attached> {
+    fn make(&self, index: usize, config: AttachedConfig) -> Arc<Attached> {
         let driver = (self.factory)(&config);
-        let book = self.books.of_browser(&driver, config.endpoint.address());
-        let mut state = self.state();
-        state.numbers += 1;
-        let index = state.numbers;
-        let attached = Arc::new(Attached {
+        let book = self.books.of_browser(&driver, config.endpoint.address(), &place(index));
+        Arc::new(Attached {
             index,
             config,
             driver,
@@ -233,9 +236,14 @@ impl Browsers {
             turns: Arc::new(Semaphore::new(1)),
             attempt: tokio::sync::Mutex::default(),
             life: Mutex::default(),
-        });
-        state.entries.push(Arc::clone(&attached));
-        attached
+        })
+    }
+
+    /// From now on calls can name it. It need not be connected.
+    fn register(&self, attached: Arc<Attached>) {
+        let mut state = self.state();
+        state.numbers = attached.index;
+        state.entries.push(attached);
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Attached>> {
@@ -268,7 +276,7 @@ impl Browsers {
             BrowserReport {
                 index: attached.index,
                 name: attached.config.name.clone(),
-                url: attached.config.endpoint.address().to_owned(),
+                url: attached.config.endpoint.shown(),
                 driver: attached.config.driver.clone(),
                 tags: attached.config.tags.clone(),
                 state: attachment.state.name(),
@@ -335,7 +343,7 @@ impl Browsers {
             let until = Instant::now() + START_LIMIT;
             while reached.is_err() && Instant::now() < until {
                 sleep(START_PAUSE).await;
-                reached = check(attached).await;
+                reached = self.check(attached).await;
             }
         }
         reached?;
@@ -346,15 +354,24 @@ impl Browsers {
         Ok(upstream)
     }
 
+    /// Whether the browser answers at its address.
+    async fn check(&self, attached: &Attached) -> Result<(), String> {
+        let limit = self.limits.supervision.check_timeout;
+        match timeout(limit, attached.driver.reachable()).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(format!("it did not answer within {} ms", limit.as_millis())),
+        }
+    }
+
     /// Looks for the browser a few times, with growing pauses.
     async fn reach(&self, attached: &Attached) -> Result<(), String> {
-        let mut outcome = check(attached).await;
+        let mut outcome = self.check(attached).await;
         for pause in PAUSES {
             if outcome.is_ok() {
                 break;
             }
             sleep(pause).await;
-            outcome = check(attached).await;
+            outcome = self.check(attached).await;
         }
         outcome
     }
@@ -363,7 +380,7 @@ impl Browsers {
     /// that works.
     pub(crate) async fn reconnect(&self, attached: &Attached, force: bool) -> Result<(), CallFailure> {
         if !force {
-            if attached.connected().is_some() && check(attached).await.is_ok() {
+            if attached.connected().is_some() && self.check(attached).await.is_ok() {
                 return Ok(());
             }
             let cool_down = attached.life().attachment.cool_down(self.now());
@@ -381,19 +398,31 @@ impl Browsers {
 
     /// Attaches one more browser.
     pub(crate) async fn attach(&self, config: AttachedConfig) -> Result<Arc<Attached>, CallFailure> {
+        let _one_after_another = self.attaching.lock().await;
         let same = |known: &Arc<Attached>| {
-            known.config.endpoint == config.endpoint
+            known.config.endpoint.address() == config.endpoint.address()
                 || (config.name.is_some() && known.config.name == config.name)
         };
         if let Some(known) = self.all().iter().find(|known| same(known)) {
             return Err(CallFailure::BrowserKnown { browser: known.describe() });
         }
-        let attached = self.add(config);
+        let number = self.state().numbers + 1;
+        let attached = self.make(number, config);
+        // One that is not there is no browser: calls to the others do not have to tell it from them.
         match self.connect(&attached, StartCommand::Leave).await {
-            Ok(_) => Ok(attached),
+            Ok(_) => {
+                self.register(Arc::clone(&attached));
+                Ok(attached)
+            }
             Err(failure) => {
                 self.forget(&attached);
-                Err(failure)
+                let address = attached.config.endpoint.shown();
+                Err(match failure {
+                    CallFailure::BrowserUnreachable { reason, .. } => {
+                        CallFailure::NotAttached { address, reason }
+                    }
+                    other => other,
+                })
             }
         }
     }
@@ -413,7 +442,7 @@ impl Browsers {
 
     fn forget(&self, attached: &Attached) {
         self.state().entries.retain(|known| known.index != attached.index);
-        self.books.forget(attached.config.endpoint.address());
+        self.books.forget(&attached.place());
     }
 
     /// Connects all in the background, and looks after them from then on.
@@ -475,39 +504,35 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-/// Whether the browser answers at its address.
-async fn check(attached: &Attached) -> Result<(), String> {
-    match timeout(CHECK_LIMIT, attached.driver.reachable()).await {
-        Ok(outcome) => outcome,
-        Err(_) => Err(format!("it did not answer within {} s", CHECK_LIMIT.as_secs())),
-    }
+fn place(index: usize) -> String {
+    format!("browser [{index}]")
 }
 
 async fn watch(browsers: Weak<Browsers>) {
     loop {
-        {
+        let pause = {
             let Some(browsers) = browsers.upgrade() else { return };
             if browsers.state().is_closed {
                 return;
             }
             let all = browsers.all();
             futures::future::join_all(all.iter().map(|attached| look_after(&browsers, attached))).await;
-        }
-        sleep(CHECK_EVERY).await;
+            browsers.limits.supervision.check_interval
+        };
+        sleep(pause).await;
     }
 }
 
 /// Notices that a browser has gone, and that it is back.
 async fn look_after(browsers: &Browsers, attached: &Attached) {
-    let answers = check(attached).await;
+    let answers = browsers.check(attached).await;
     match (attached.connected(), answers) {
         (Some(_), Ok(())) => attached.life().misses = 0,
         (Some(upstream), Err(reason)) => {
             let is_lost = {
                 let mut life = attached.life();
                 life.misses += 1;
-                // Nobody listens any more, or it hangs.
-                life.misses >= MISSES || !reason.starts_with("it did not answer")
+                life.misses >= browsers.limits.supervision.check_failures
             };
             if is_lost {
                 tracing::warn!(browser = attached.describe(), reason, "an attached browser is gone");
@@ -527,6 +552,7 @@ async fn look_after(browsers: &Browsers, attached: &Attached) {
         (None, Err(reason)) => {
             let mut life = attached.life();
             if life.attachment.state == State::Pending {
+                life.attempted = Some(SystemTime::now());
                 life.attachment.lose(reason);
             }
         }

@@ -84,8 +84,14 @@ impl Origin {
 /// Why a call has no result. Every variant says what happened and what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum CallFailure {
-    #[error("Unknown tool: {name}{}", suggestion(nearest.as_deref(), elsewhere))]
-    UnknownTool { name: String, nearest: Option<String>, elsewhere: Vec<String> },
+    #[error("Unknown tool: {name}{}", suggestion(here, nearest.as_deref(), elsewhere))]
+    UnknownTool {
+        name: String,
+        /// What was asked for it: a pool or a browser.
+        here: &'static str,
+        nearest: Option<String>,
+        elsewhere: Vec<String>,
+    },
     #[error("The arguments of {tool} are not right: {problem}.")]
     BadArguments { tool: &'static str, problem: String },
     #[error(transparent)]
@@ -161,6 +167,8 @@ pub enum CallFailure {
         left.as_secs().max(1)
     )]
     BrowserCoolsDown { browser: String, reason: String, left: Duration },
+    #[error("No browser was attached: {reason}. {address} has to be the debugging address of a browser that runs.")]
+    NotAttached { address: String, reason: String },
     #[error("There is the browser {browser} already. Use it, or choose another address and name.")]
     BrowserKnown { browser: String },
     #[error("`{name}` has to be one of: {}.", Reply::NAMES.join(", "))]
@@ -248,6 +256,7 @@ impl CallFailure {
             | Self::NoSeat(_)
             | Self::BrowserUnreachable { .. }
             | Self::BrowserCoolsDown { .. }
+            | Self::NotAttached { .. }
             | Self::Unavailable(_) => FailureKind::Degraded,
             Self::Before { kind, .. } => return *kind,
             Self::Read(_) | Self::Cancelled | Self::Upstream(_) => return None,
@@ -255,9 +264,9 @@ impl CallFailure {
     }
 }
 
-fn suggestion(nearest: Option<&str>, elsewhere: &[String]) -> String {
+fn suggestion(here: &str, nearest: Option<&str>, elsewhere: &[String]) -> String {
     match (nearest, elsewhere) {
-        (_, [_, ..]) => format!(" in this pool. It is there in: {}.", elsewhere.join(", ")),
+        (_, [_, ..]) => format!(" in this {here}. It is there in: {}.", elsewhere.join(", ")),
         (Some(near), []) => format!(". Did you mean `{near}`?"),
         (None, []) => ". `tools/list` names those that exist.".to_owned(),
     }

@@ -86,6 +86,8 @@ pub(crate) struct Shared {
     has_reading: bool,
     /// Whether calls can say how they are to be answered.
     has_reply: bool,
+    /// Bytes of text in one reply, where no pool says otherwise.
+    reply_budget: usize,
     drain: Duration,
     calls: TaskTracker,
     pub(crate) stopping: CancellationToken,
@@ -113,7 +115,8 @@ impl Engine {
         let has_reading = history.is_on() && !is_strict_or_plain;
         let own = own_tools(modes, has_pages(&config.pools), has_reading, config.connect);
         let has_reply = has_reading && config.addressing == Addressing::Auto;
-        let reply = config.pools.first().map(|pool| pool.reply).filter(|_| has_reply);
+        let reply = config.pools.first().map_or(config.browser_limits.reply, |pool| pool.reply);
+        let reply = Some(reply).filter(|_| has_reply);
         let described = |pool: &PoolConfig| (pool.name.clone(), pool.description.clone());
         let described = config.pools.iter().map(described).collect();
         let additions = Additions { modes, pools: described, own, reply };
@@ -130,8 +133,7 @@ impl Engine {
             std::mem::take(&mut config.browsers),
             Arc::clone(&config.attach),
             Arc::clone(&books),
-            config.browser_limits.call_timeout,
-            config.browser_limits.reply_budget,
+            config.browser_limits,
         );
         let sessions = Sessions::new(fleets, config.max_sessions_per_caller, Arc::clone(&history));
         let idle = config.pools.iter().filter_map(|pool| pool.sessions.idle).min();
@@ -155,6 +157,7 @@ impl Engine {
             shelf: Arc::new(Shelf::new()),
             has_reading,
             has_reply,
+            reply_budget: config.browser_limits.reply_budget,
             drain: config.drain,
             calls: TaskTracker::new(),
             stopping: CancellationToken::new(),
@@ -180,7 +183,14 @@ impl Engine {
         } else {
             let pools = join_all(self.0.pools.iter().map(|pool| learn_tools(pool)));
             let attached = self.0.browsers.all();
-            let browsers = join_all(attached.iter().map(|attached| attached.learn()));
+            // Those that are alike have one list.
+            let mut kinds: Vec<&Arc<Attached>> = Vec::new();
+            for one in &attached {
+                if !kinds.iter().any(|known| Arc::ptr_eq(&known.book, &one.book)) {
+                    kinds.push(one);
+                }
+            }
+            let browsers = join_all(kinds.into_iter().map(|attached| attached.learn()));
             let (mut pools, browsers) = tokio::join!(pools, browsers);
             pools.extend(browsers);
             pools
@@ -395,7 +405,7 @@ impl Engine {
 
     /// Where the caller's part of the record can be read.
     pub fn desk(&self, caller: &Caller) -> Desk {
-        let budget = self.0.pools.first().map_or(0, |pool| pool.config.reply_budget);
+        let budget = self.0.pools.first().map_or(self.0.reply_budget, |pool| pool.config.reply_budget);
         self.0.desk(reading::owner(caller), budget)
     }
 
@@ -534,11 +544,13 @@ pub fn file_uri(session: &SessionName, file: &str) -> String {
 
 impl Shared {
     /// Nothing is started for a tool that is known not to exist.
-    pub(crate) fn check_tool(&self, pool: &str, tool: &str) -> Result<(), CallFailure> {
-        match self.books.look_up(pool, tool) {
+    pub(crate) fn check_tool(&self, place: &str, tool: &str) -> Result<(), CallFailure> {
+        match self.books.look_up(place, tool) {
             Lookup::Known => Ok(()),
             Lookup::Unknown { elsewhere, nearest } => {
-                Err(CallFailure::UnknownTool { name: tool.to_owned(), nearest, elsewhere })
+                let is_pool = self.pools.iter().any(|pool| pool.name() == place);
+                let here = if is_pool { "pool" } else { "browser" };
+                Err(CallFailure::UnknownTool { name: tool.to_owned(), here, nearest, elsewhere })
             }
         }
     }
@@ -576,7 +588,7 @@ impl Shared {
         }
     }
 
-    fn no_browser(&self, given: String) -> CallFailure {
+    pub(crate) fn no_browser(&self, given: String) -> CallFailure {
         AddressError::UnknownBrowser { given, browsers: self.browsers.known() }.into()
     }
 
@@ -655,7 +667,7 @@ impl Shared {
                 // It was there a moment ago.
                 let visit = visit.ok_or_else(|| self.no_browser(index.to_string()))?;
                 if let Some(tool) = tool {
-                    self.check_tool(visit.attached.config.endpoint.address(), tool)?;
+                    self.check_tool(&visit.attached.place(), tool)?;
                 }
                 Ok(Spot::Browser(visit))
             }

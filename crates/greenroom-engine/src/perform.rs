@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use greenroom_core::attach::{AttachedConfig, Endpoint};
 use greenroom_core::config::ConnectPolicy;
-use greenroom_core::target::SessionName;
+use greenroom_core::target::{BrowserMode, SessionName};
 use serde_json::{Map, Value, json};
 
 use crate::browsers::BrowserReport;
@@ -106,7 +106,7 @@ impl Engine {
             }
             OwnTool::ListBrowsers => {
                 let NoArguments {} = tool.read(arguments)?;
-                return Ok(browsers_result(&self.browsers()));
+                return Ok(browsers_result(&self.browsers(), self.modes().browsers));
             }
             OwnTool::ReconnectBrowser => {
                 let read: ReconnectArguments = tool.read(arguments)?;
@@ -121,7 +121,7 @@ impl Engine {
                 if self.0.connect == ConnectPolicy::Loopback && !endpoint.is_loopback() {
                     let problem = format!(
                         "`{}` is not on this machine, and only such browsers may be attached (CONNECT_BROWSERS)",
-                        read.url
+                        endpoint.shown()
                     );
                     return Err(wrong(problem));
                 }
@@ -142,7 +142,7 @@ impl Engine {
                 let attached = self.0.attached(read.index.as_ref(), read.browser.as_deref())?;
                 self.0.browsers.detach(&attached).await;
                 Ok(
-                    json!({ "browserIndex": attached.index, "disconnected": true, "url": attached.config.endpoint.address() }),
+                    json!({ "browserIndex": attached.index, "disconnected": true, "url": attached.config.endpoint.shown() }),
                 )
             }
             OwnTool::ExecuteBulk => unreachable!("it has a place"),
@@ -162,7 +162,7 @@ impl Engine {
 }
 
 /// The browsers, in the words that agents know.
-fn browsers_result(browsers: &[BrowserReport]) -> Bytes {
+fn browsers_result(browsers: &[BrowserReport], mode: BrowserMode) -> Bytes {
     let mut lines = vec![format!("Total browsers: {}", browsers.len()), String::new()];
     for browser in browsers {
         let mut line = format!("[{}] {} - {}", browser.index, browser.url, browser.state);
@@ -170,7 +170,6 @@ fn browsers_result(browsers: &[BrowserReport]) -> Bytes {
         if !browser.tags.is_empty() {
             more.push(format!("tags: {}", browser.tags.join(", ")));
         }
-        more.extend(browser.page_url.iter().map(|url| format!("page: {url}")));
         if browser.state != "connected" {
             more.extend(browser.last_error.iter().map(|error| format!("error: {error}")));
         }
@@ -182,6 +181,9 @@ fn browsers_result(browsers: &[BrowserReport]) -> Bytes {
     }
     let rule = match browsers.len() {
         0 => "No browser is attached.",
+        _ if mode == BrowserMode::Beside => {
+            "browserIndex, or browser (its name), sends a call to one of them. Without it a call goes to a pool or session."
+        }
         1 => "Single browser mode: browserIndex parameter must NOT be specified.",
         _ => {
             "Multiple browsers detected. You MUST specify browserIndex parameter in all tool calls to target a specific browser."

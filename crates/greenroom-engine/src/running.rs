@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use greenroom_core::config::Reply;
 use greenroom_core::ids::RefId;
 use greenroom_upstream::Upstream;
 use greenroom_upstream::driver::{AfterInterrupt, Overlap};
@@ -147,7 +146,7 @@ impl Spot {
                 let manner = visit.session.fleet.manner();
                 Manner { reply: visit.session.reply.unwrap_or(manner.reply), ..manner }
             }
-            Self::Browser(visit) => Manner { reply: Reply::Full, budget: visit.reply_budget() },
+            Self::Browser(visit) => visit.manner(),
         }
     }
 
@@ -323,8 +322,7 @@ impl Running {
         tools: &[String],
     ) -> Result<(Held, Served), CallFailure> {
         let (attached, since) = (Arc::clone(&visit.attached), visit.since);
-        let address = attached.config.endpoint.address();
-        self.check_tools(address, tools)?;
+        let place = attached.place();
         let deadline = visit.call_timeout().map(|limit| since + limit);
         let too_long = |situation: &str| CallFailure::NoLease {
             what: format!("browser {}", attached.known()),
@@ -335,9 +333,14 @@ impl Running {
         };
         let turn = before(deadline, visit.turn()).await.ok_or_else(|| too_long("busy with other calls"))?;
         let waited = since.elapsed();
+        // It may have been let go of while this call was waiting.
+        if attached.is_removed() {
+            return Err(self.engine.no_browser(attached.index.to_string()));
+        }
+        self.check_tools(&place, tools)?;
         let upstream = before(deadline, visit.upstream()).await;
         let upstream = upstream.ok_or_else(|| too_long("it is being connected"))??;
-        self.check_tools(address, tools)?;
+        self.check_tools(&place, tools)?;
         let served = Served {
             pool: String::new(),
             instance: None,

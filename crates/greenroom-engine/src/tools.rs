@@ -9,6 +9,8 @@
 //! Upstreams that are configured alike share a book. A book is kept on disk where its content is known by its name:
 //! that makes the difference between answering `tools/list` at once and starting a server just to ask it.
 
+mod union;
+
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -238,10 +240,15 @@ impl ToolBooks {
         self.book(key, driver, &pool.name, &pool.tools)
     }
 
-    /// The book of an attached browser, under its address.
-    pub(crate) fn of_browser(self: &Arc<Self>, driver: &Arc<dyn Driver>, address: &str) -> Arc<ToolBook> {
+    /// The book of an attached browser, shown under this name.
+    pub(crate) fn of_browser(
+        self: &Arc<Self>,
+        driver: &Arc<dyn Driver>,
+        address: &str,
+        place: &str,
+    ) -> Arc<ToolBook> {
         let key = driver.tool_list_name().unwrap_or_else(|| address.to_owned());
-        self.book(key, driver, address, &ToolFilter::default())
+        self.book(key, driver, place, &ToolFilter::default())
     }
 
     /// A place is there no more.
@@ -347,7 +354,9 @@ impl ToolBooks {
         let lists: Vec<_> = known
             .shown
             .iter()
-            .filter_map(|(_, book, filter)| Some((book.current.borrow().clone()?, filter.clone())))
+            .filter_map(|(place, book, filter)| {
+                Some((place.as_str(), book.current.borrow().clone()?, filter))
+            })
             .collect();
         let list = Arc::new(ToolList::new(&lists, &self.additions));
         self.composed.send_if_modified(|current| {
@@ -394,22 +403,42 @@ pub(crate) enum Kind {
     Proxied(Option<Arc<Parameters>>),
 }
 
+/// A tool as some places have it.
+struct Variant<'a> {
+    tool: &'a UpstreamTool,
+    places: Vec<&'a str>,
+}
+
 pub struct ToolList {
     entries: Vec<ToolEntry>,
     hash: u64,
 }
 
 impl ToolList {
-    fn new(lists: &[(Arc<Vec<UpstreamTool>>, ToolFilter)], additions: &Additions) -> Self {
-        let mut entries: Vec<ToolEntry> = Vec::new();
-        let mut names = HashSet::new();
-        for (list, filter) in lists {
+    fn new(lists: &[(&str, Arc<Vec<UpstreamTool>>, &ToolFilter)], additions: &Additions) -> Self {
+        let mut order: Vec<Vec<Variant<'_>>> = Vec::new();
+        let mut names: HashMap<&str, usize> = HashMap::new();
+        for (place, list, filter) in lists {
             for tool in list.iter().filter(|tool| filter.shows(&tool.name)) {
-                if names.insert(tool.name.clone()) {
-                    entries.push(proxied(tool, additions));
+                let number = *names.entry(&tool.name).or_insert(order.len());
+                if number == order.len() {
+                    order.push(Vec::new());
+                }
+                let known = order[number].iter_mut().find(|known| known.tool.raw.get() == tool.raw.get());
+                match known {
+                    Some(known) => known.places.push(place),
+                    None => order[number].push(Variant { tool, places: vec![place] }),
                 }
             }
         }
+        let mut names: HashSet<String> = names.into_keys().map(str::to_owned).collect();
+        let mut entries: Vec<ToolEntry> = order
+            .iter()
+            .map(|variants| match variants.as_slice() {
+                [only] => proxied(only.tool, additions),
+                several => proxied(&union::of(several), additions),
+            })
+            .collect();
         for &own in &additions.own {
             if names.insert(own.name().to_owned()) {
                 let raw = own.describe(additions);

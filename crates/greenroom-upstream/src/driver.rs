@@ -40,6 +40,11 @@ pub trait Driver: Send + Sync + 'static {
     /// Starts a server and shakes hands with it.
     fn launch(&self) -> BoxFuture<'_, Result<Upstream, LaunchError>>;
 
+    /// Starts a server that is only asked for its tools. Its browser is not needed where it has not been started yet.
+    fn launch_to_list(&self) -> BoxFuture<'_, Result<Upstream, LaunchError>> {
+        self.launch()
+    }
+
     /// Starts a process whose browser many connections can share, each in an isolated context of its own. `None` where
     /// this kind of server cannot do that.
     fn launch_shared(&self) -> Option<BoxFuture<'_, Result<SharedHost, LaunchError>>> {

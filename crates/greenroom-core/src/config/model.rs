@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::browsers;
 use super::mistake::Mistake;
-use super::pools::{self, PoolConfig};
+use super::pools::{self, PoolConfig, Reply};
 use super::settings::{Settings, Source, View, place};
 use super::value::Value;
 use crate::attach::AttachedConfig;
@@ -64,6 +64,10 @@ pub struct BrowserLimits {
     pub call_timeout: Option<Duration>,
     /// Bytes of text in one reply at most; 0 for any number.
     pub reply_budget: usize,
+    /// How calls are answered that do not say.
+    pub reply: Reply,
+    /// When they are looked at, and when they count as gone. They are never restarted.
+    pub supervision: Supervision,
 }
 
 /// What is written down of calls, and for how long. `None`: forever, or without bound.
@@ -299,6 +303,8 @@ impl Config {
         let browser_limits = BrowserLimits {
             call_timeout: read.optional_duration("CALL_TIMEOUT"),
             reply_budget: usize::try_from(read.number("REPLY_BUDGET")).unwrap_or(usize::MAX),
+            reply: Reply::named(&read.text("REPLY")).unwrap_or_default(),
+            supervision: read.supervision(),
         };
         let pools = pools::build(&settings, mistakes);
         Self {
@@ -369,6 +375,17 @@ impl<'a> Reader<'a> {
         self.view.get(name).source != Source::BuiltIn
     }
 
+    fn supervision(&self) -> Supervision {
+        Supervision {
+            check_interval: self.duration("HEALTH_CHECK_INTERVAL"),
+            check_timeout: self.duration("HEALTH_CHECK_TIMEOUT"),
+            check_failures: self.count("HEALTH_CHECK_FAILURES"),
+            restart_max: self.count("RESTART_MAX"),
+            restart_window: self.duration("RESTART_WINDOW"),
+            ..Supervision::default()
+        }
+    }
+
     /// `profile` is where the browser keeps what it knows.
     pub(super) fn upstream(&self, profile: Profile, mistakes: &mut Vec<Mistake>) -> UpstreamConfig {
         UpstreamConfig {
@@ -376,14 +393,7 @@ impl<'a> Reader<'a> {
             env: self.pairs("ENV"),
             call_timeout: self.optional_duration("CALL_TIMEOUT"),
             start_timeout: self.duration("START_TIMEOUT"),
-            supervision: Supervision {
-                check_interval: self.duration("HEALTH_CHECK_INTERVAL"),
-                check_timeout: self.duration("HEALTH_CHECK_TIMEOUT"),
-                check_failures: self.count("HEALTH_CHECK_FAILURES"),
-                restart_max: self.count("RESTART_MAX"),
-                restart_window: self.duration("RESTART_WINDOW"),
-                ..Supervision::default()
-            },
+            supervision: self.supervision(),
             max_message_bytes: self.mebibytes("MAX_MESSAGE_MB"),
             allow_unsafe_code: self.bool("ALLOW_UNSAFE_CODE"),
         }

@@ -60,6 +60,14 @@ enum Target {
     Attached(Endpoint),
 }
 
+/// What a server is started for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wants {
+    Browser,
+    /// The list of its tools only.
+    List,
+}
+
 /// One launch: where its files go, and what it is told.
 struct Plan {
     folder: PathBuf,
@@ -93,12 +101,18 @@ impl DevtoolsDriver {
         self.setup.workspace.join(path)
     }
 
-    async fn launch_server(&self, seat: Option<&SeatOptions>) -> Result<Upstream, LaunchError> {
+    async fn launch_server(
+        &self,
+        seat: Option<&SeatOptions>,
+        wants: Wants,
+    ) -> Result<Upstream, LaunchError> {
         let need = match &self.target {
             Target::Launched(browser) => Need::devtools(BrowserConfig::clone(browser)),
             Target::Attached(endpoint) => {
                 // Before a server is started for it, and in better words than the server has.
-                reachable(endpoint).await.map_err(no_browser)?;
+                if wants == Wants::Browser {
+                    reachable(endpoint).await.map_err(no_browser)?;
+                }
                 Need::to_attach(Server::Devtools)
             }
         };
@@ -121,9 +135,12 @@ impl DevtoolsDriver {
             move || async move { watch.obituary(WHAT).await }
         };
         let peer = connect_lines(stdout, stdin, Vec::new(), self.message_limit, on_end);
-        match tokio::time::timeout(self.start_timeout, self.get_ready(&process, &peer)).await {
+        match tokio::time::timeout(self.start_timeout, self.get_ready(&process, &peer, wants)).await {
             Ok(Ok((info, watcher))) => {
-                let behind = Behind::Watched { process, watcher };
+                let behind = match watcher {
+                    Some(watcher) => Behind::Watched { process, watcher },
+                    None => Behind::Process(process),
+                };
                 Ok(Upstream { peer, info, behind, folder: Some(plan.folder) })
             }
             Ok(Err(error)) => Err(error),
@@ -176,8 +193,16 @@ impl DevtoolsDriver {
 
     /// The server brings its browser up with the first call. Made here, a browser that cannot be had fails the launch and not
     /// an agent's call, and one that goes can be told from one that has not been.
-    async fn get_ready(&self, process: &Process, peer: &Peer) -> Result<(ServerInfo, Watcher), LaunchError> {
+    async fn get_ready(
+        &self,
+        process: &Process,
+        peer: &Peer,
+        wants: Wants,
+    ) -> Result<(ServerInfo, Option<Watcher>), LaunchError> {
         let info = peer.initialize().await?;
+        if wants == Wants::List {
+            return Ok((info, None));
+        }
         let answer = peer.call_tool(LOOK, &json!({}), None).map_err(crate::rpc::CallError::from)?.await?;
         if let Some(said) = error_in(&answer) {
             return Err(no_browser(said));
@@ -187,7 +212,7 @@ impl DevtoolsDriver {
             Target::Launched(_) => Watcher::of_process_below(process.pid(), peer),
             Target::Attached(endpoint) => Watcher::of_endpoint(endpoint.clone(), peer),
         };
-        Ok((info, watcher))
+        Ok((info, Some(watcher)))
     }
 }
 
@@ -213,11 +238,19 @@ impl Driver for DevtoolsDriver {
     }
 
     fn launch(&self) -> BoxFuture<'_, Result<Upstream, LaunchError>> {
-        self.launch_server(None).boxed()
+        self.launch_server(None, Wants::Browser).boxed()
+    }
+
+    fn launch_to_list(&self) -> BoxFuture<'_, Result<Upstream, LaunchError>> {
+        let wants = match &self.target {
+            Target::Launched(_) => Wants::Browser,
+            Target::Attached(_) => Wants::List,
+        };
+        self.launch_server(None, wants).boxed()
     }
 
     fn launch_seat<'a>(&'a self, seat: &'a SeatOptions) -> BoxFuture<'a, Result<Upstream, LaunchError>> {
-        self.launch_server(Some(seat)).boxed()
+        self.launch_server(Some(seat), Wants::Browser).boxed()
     }
 
     fn reachable(&self) -> BoxFuture<'_, Result<(), String>> {

@@ -16,7 +16,7 @@ fn version_url(endpoint: &Endpoint) -> Result<Url, String> {
         Some(("wss", rest)) => format!("https://{rest}"),
         _ => address.to_owned(),
     };
-    let mut url = Url::parse(&spelled).map_err(|error| format!("{address} is no address: {error}"))?;
+    let mut url = Url::parse(&spelled).map_err(|error| format!("{} is no address: {error}", endpoint.shown()))?;
     url.set_path("/json/version");
     Ok(url)
 }
@@ -24,7 +24,7 @@ fn version_url(endpoint: &Endpoint) -> Result<Url, String> {
 /// Whether a browser answers there. An `http` address has to describe a browser. Behind a WebSocket any answer to a plain
 /// request will do: a handshake would open a connection that some services count, and some browsers ask a person about.
 pub async fn reachable(endpoint: &Endpoint) -> Result<(), String> {
-    let (address, url) = (endpoint.address(), version_url(endpoint)?);
+    let (address, url) = (endpoint.shown(), version_url(endpoint)?);
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = Client::builder().no_proxy().timeout(LIMIT).build().map_err(|error| error.to_string())?;
     let mut request = client.get(url);
@@ -39,7 +39,8 @@ pub async fn reachable(endpoint: &Endpoint) -> Result<(), String> {
         } else if error.is_connect() {
             "nothing listens there".to_owned()
         } else {
-            error.to_string()
+            // With its address it would say more than others may see.
+            error.without_url().to_string()
         };
         format!("no browser answers at {address}: {why}")
     })?;
@@ -60,7 +61,7 @@ pub async fn reachable(endpoint: &Endpoint) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::Endpoint;
+    use super::{Endpoint, version_url};
 
     #[test]
     fn the_process_behind_an_address_is_asked_over_http() {
