@@ -167,7 +167,9 @@ pub enum CallFailure {
         left.as_secs().max(1)
     )]
     BrowserCoolsDown { browser: String, reason: String, left: Duration },
-    #[error("No browser was attached: {reason}. {address} has to be the debugging address of a browser that runs.")]
+    #[error(
+        "No browser was attached: {reason}. {address} has to be the debugging address of a browser that runs."
+    )]
     NotAttached { address: String, reason: String },
     #[error("There is the browser {browser} already. Use it, or choose another address and name.")]
     BrowserKnown { browser: String },

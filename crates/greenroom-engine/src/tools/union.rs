@@ -106,7 +106,8 @@ mod tests {
     use super::of;
 
     fn tool(schema: &Value, description: &str) -> UpstreamTool {
-        let tool = json!({ "name": "go", "description": description, "inputSchema": schema, "title": description });
+        let tool =
+            json!({ "name": "go", "description": description, "inputSchema": schema, "title": description });
         UpstreamTool::read(serde_json::value::to_raw_value(&tool).unwrap()).unwrap()
     }
 
@@ -151,10 +152,8 @@ mod tests {
     fn what_both_say_is_said_once_and_an_open_schema_stays_open() {
         let first = tool(&json!({ "type": "object", "additionalProperties": false }), "Goes.");
         let second = tool(&json!({ "type": "object" }), "Goes.");
-        let union = of(&[
-            Variant { tool: &first, places: vec!["A"] },
-            Variant { tool: &second, places: vec!["B"] },
-        ]);
+        let union =
+            of(&[Variant { tool: &first, places: vec!["A"] }, Variant { tool: &second, places: vec!["B"] }]);
         let read: Value = serde_json::from_str(union.raw.get()).unwrap();
         assert_eq!((&read["description"], &read["title"]), (&json!("Goes."), &json!("Goes.")));
         assert_eq!(read["inputSchema"]["additionalProperties"], Value::Null);

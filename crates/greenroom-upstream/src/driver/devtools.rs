@@ -101,11 +101,7 @@ impl DevtoolsDriver {
         self.setup.workspace.join(path)
     }
 
-    async fn launch_server(
-        &self,
-        seat: Option<&SeatOptions>,
-        wants: Wants,
-    ) -> Result<Upstream, LaunchError> {
+    async fn launch_server(&self, seat: Option<&SeatOptions>, wants: Wants) -> Result<Upstream, LaunchError> {
         let need = match &self.target {
             Target::Launched(browser) => Need::devtools(BrowserConfig::clone(browser)),
             Target::Attached(endpoint) => {

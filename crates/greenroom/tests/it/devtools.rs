@@ -5,17 +5,15 @@ use std::time::Duration;
 use greenroom_testkit::{McpHttp, Site, send_signal, wait_until};
 use serde_json::{Value, json};
 
-use crate::rig::{Server, browser_of, browser_permit, data_dir, greenroom, shared_data_dir};
+use crate::rig::{
+    Server, browser_of, browser_permit, data_dir, data_dir_for_both, greenroom, shared_data_dir,
+};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A server with these variables, and with both servers in its data folder.
 fn serve(variables: &[(&str, &str)]) -> Server {
-    let folder = data_dir();
-    let mut install = greenroom(folder.path());
-    install.env("GREENROOM_DATA_DIR", shared_data_dir()).env("GREENROOM_DRIVER", "chrome-devtools");
-    let installed = install.arg("install").output().unwrap();
-    assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
+    let folder = data_dir_for_both();
     let mut command = greenroom(folder.path());
     command.envs(variables.iter().copied());
     Server::start(command, Some(folder))

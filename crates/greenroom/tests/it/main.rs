@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
 
+mod attached;
 mod bridge;
 mod browser;
 mod browser_pools;
@@ -17,3 +18,4 @@ mod rig;
 mod sessions;
 mod stdio;
 mod supervision;
+mod tools_page;

@@ -16,7 +16,8 @@ fn version_url(endpoint: &Endpoint) -> Result<Url, String> {
         Some(("wss", rest)) => format!("https://{rest}"),
         _ => address.to_owned(),
     };
-    let mut url = Url::parse(&spelled).map_err(|error| format!("{} is no address: {error}", endpoint.shown()))?;
+    let mut url =
+        Url::parse(&spelled).map_err(|error| format!("{} is no address: {error}", endpoint.shown()))?;
     url.set_path("/json/version");
     Ok(url)
 }
