@@ -202,6 +202,8 @@ pub enum AddressError {
         listed(browsers)
     )]
     OnlyOneBrowser { parameter: &'static str, browsers: Vec<KnownBrowser> },
+    #[error("No browser is attached. Attach one with `connect_browser`, or ask whoever runs Greenroom to.")]
+    NoBrowsers,
     #[error("browserIndex parameter is required when multiple browsers are connected. {}", listed(browsers))]
     BrowserMissing { browsers: Vec<KnownBrowser> },
     #[error("Invalid browserIndex: {given}. It is a whole number from 1 on. {}", listed(browsers))]
@@ -337,6 +339,7 @@ fn browser(
     };
     match (by_index, by_name) {
         (Some(index), Some(name)) if index != name => Err(AddressError::TwoBrowsers { browsers: listed() }),
+        (None, None) if mode == BrowserMode::Only && browsers.is_empty() => Err(AddressError::NoBrowsers),
         (None, None) if mode == BrowserMode::Only => Err(AddressError::BrowserMissing { browsers: listed() }),
         (index, name) => Ok(index.or(name)),
     }
@@ -495,6 +498,7 @@ mod tests {
     #[test]
     fn one_browser_must_not_be_named_and_one_of_several_must() {
         let only = |count, address: Value| attached(BrowserMode::Only, count, &address);
+        assert_eq!(only(0, json!({})), Err(AddressError::NoBrowsers));
         assert_eq!(only(1, json!({})), Ok(Target::Browser(1)));
         assert_eq!(
             only(1, json!({ "browserIndex": 1 })).unwrap_err().to_string(),

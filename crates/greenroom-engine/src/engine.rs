@@ -603,6 +603,7 @@ impl Shared {
         let beside = Modes { browsers: BrowserMode::Beside, ..Modes::new(SessionMode::Off, false) };
         let found = match (index.is_some() || name.is_some_and(|name| !name.is_empty()), known.as_slice()) {
             (false, [only]) => only.index,
+            (false, []) => return Err(AddressError::NoBrowsers.into()),
             (false, _) => return Err(AddressError::BrowserMissing { browsers: known }.into()),
             (true, _) => match resolve(&address, beside, None, std::iter::once(""), &known)? {
                 Target::Browser(index) => index,

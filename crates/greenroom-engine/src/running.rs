@@ -441,7 +441,10 @@ impl Rest {
         match self {
             Self::Nothing => {}
             Self::WindDown(pending) => wind_down(pending, held, deadline).await,
-            Self::Overdue(pending) if held.has_page => give_up_page(pending, upstream).await,
+            // Of an attached browser only the connection can be given up.
+            Self::Overdue(pending) if held.has_page || matches!(held.browser, Browser::Attached { .. }) => {
+                give_up_page(pending, upstream).await;
+            }
             Self::Overdue(pending) => drop(upstream.interrupt(pending.id()).await),
         }
     }

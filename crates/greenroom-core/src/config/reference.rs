@@ -36,8 +36,9 @@ pub fn reference_markdown() -> String {
                 let _ = write!(notes, " *Level: {}.*", levels.join(", "));
             }
             let default = key.default.map_or_else(|| "not set".to_owned(), |text| format!("`{text}`"));
-            let _ =
-                writeln!(out, "| `{}` | {} | {default} | {}{notes} |", key.name, kind(key.kind), key.meaning);
+            // In a table this ends a cell, also between backquotes.
+            let meaning = key.meaning.replace('|', "\\|");
+            let _ = writeln!(out, "| `{}` | {} | {default} | {meaning}{notes} |", key.name, kind(key.kind));
         }
         out.push('\n');
     }

@@ -14,7 +14,7 @@ pub(super) fn of(variants: &[Variant<'_>]) -> UpstreamTool {
         .collect();
     let mut union = described[0].clone();
     union["description"] = description(variants, &described).into();
-    union["inputSchema"] = schema(described.iter().map(|tool| &tool["inputSchema"]));
+    union["inputSchema"] = schema(&described.iter().map(|tool| &tool["inputSchema"]).collect::<Vec<_>>());
     // What does not hold for all of them is not said.
     for name in ["title", "annotations", "outputSchema", "_meta"] {
         if described.iter().any(|tool| tool.get(name) != described[0].get(name))
@@ -50,13 +50,12 @@ fn beginning(text: &str) -> String {
     sentence.chars().take(LETTERS).chain(['…']).collect()
 }
 
-fn schema<'a>(schemas: impl Iterator<Item = &'a Value> + Clone) -> Value {
+fn schema(schemas: &[&Value]) -> Value {
     let part = |schema: &Value, name: &str| schema[name].as_object().cloned().unwrap_or_default();
-    let mut union = schemas.clone().next().filter(|first| first.is_object()).cloned();
-    let union = union.get_or_insert_with(|| json!({ "type": "object" }));
+    let mut union = if schemas[0].is_object() { schemas[0].clone() } else { json!({ "type": "object" }) };
     for name in ["properties", "$defs", "definitions"] {
         let mut all = Map::new();
-        for (key, value) in schemas.clone().flat_map(|schema| part(schema, name)) {
+        for (key, value) in schemas.iter().flat_map(|schema| part(schema, name)) {
             match all.get_mut(&key) {
                 Some(known) => *known = either(known.take(), value),
                 None => drop(all.insert(key, value)),
@@ -71,14 +70,14 @@ fn schema<'a>(schemas: impl Iterator<Item = &'a Value> + Clone) -> Value {
     };
     let required = union["required"].as_array().cloned().unwrap_or_default();
     let required: Vec<Value> =
-        required.into_iter().filter(|name| schemas.clone().all(|schema| needs(schema, name))).collect();
+        required.into_iter().filter(|name| schemas.iter().all(|schema| needs(schema, name))).collect();
     union["required"] = required.into();
-    if schemas.clone().any(|schema| schema["additionalProperties"] != Value::Bool(false))
+    if schemas.iter().any(|schema| schema["additionalProperties"] != Value::Bool(false))
         && let Some(union) = union.as_object_mut()
     {
         union.remove("additionalProperties");
     }
-    union.clone()
+    union
 }
 
 /// What fits one of two schemas.

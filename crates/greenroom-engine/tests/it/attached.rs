@@ -352,3 +352,29 @@ async fn calls_to_a_browser_can_say_how_they_are_answered() {
 fn rig_of_seed() -> Rig {
     rig(&[1], &[ONE, NEVER, ("GREENROOM_ADDRESSING", "browser")])
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_browsers_are_the_rule_the_first_one_may_come_later() {
+    let rig = rig(&[1], &[("GREENROOM_ADDRESSING", "browser"), NEVER]);
+    let names: Vec<_> = rig.engine.tools().await.unwrap().iter().map(|tool| tool.name.clone()).collect();
+    assert!(names.contains(&"connect_browser".to_owned()) && !names.contains(&"pid".to_owned()), "{names:?}");
+    for tool in ["pid", "reconnect_browser"] {
+        let failure = rig.failure(tool, json!({})).await.to_string();
+        assert!(failure.starts_with("No browser is attached."), "{failure}");
+    }
+    rig.answer("connect_browser", json!({ "url": "http://127.0.0.1:1" })).await;
+    assert!(rig.engine.tools().await.unwrap().find("pid").is_some());
+    assert!(rig.pid().await > 0);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_never_ends_costs_the_connection_and_not_the_browser() {
+    let rig = rig(&[1], &[ONE, NEVER, ("GREENROOM_CALL_TIMEOUT", "1500")]);
+    let before = rig.pid().await;
+    let failure = rig.failure("hang", json!({})).await;
+    assert!(matches!(failure, CallFailure::TimedOut { shares_a_page: false, .. }), "{failure}");
+    wait_until("the connection to be given up", LIMIT, || rig.browser(1).state == "disconnected");
+    assert_ne!(rig.pid().await, before);
+    rig.engine.shutdown().await;
+}
