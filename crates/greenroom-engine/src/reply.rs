@@ -395,7 +395,7 @@ mod tests {
         let link = "- [Snapshot](/s/page.yml)";
         caught.capture.reading = Reading {
             snapshot: Some(SnapshotAt::File { file: mention(link), is_ours: true }),
-            console: Some(ConsoleAt { file: mention("/s/console.log#L1-L2"), lines: (1, 2) }),
+            console: Some(ConsoleAt::Log { file: mention("/s/console.log#L1-L2"), lines: (1, 2) }),
             ..Reading::default()
         };
         let entry = |level| ConsoleEntry { level, message: "m".into(), at: None, location: None };
