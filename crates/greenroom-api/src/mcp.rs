@@ -9,9 +9,10 @@ mod stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use greenroom_core::target::SessionName;
+use greenroom_core::target::{BrowserMode, SessionName};
 use greenroom_engine::{
-    Bound, CallError, CallFailure, CallRequest, Engine, Origin, Outcome, Progress, Served, ToolList,
+    Bound, BrowserReport, CallError, CallFailure, CallRequest, Engine, Origin, Outcome, Progress, Served,
+    ToolList,
 };
 use rmcp::ErrorData;
 use rmcp::ServerHandler;
@@ -63,6 +64,10 @@ const FOR_POOLS: &str = "Greenroom drives pools of real browsers. Begin with bro
      with every call, or browser_instance (and browser_pool), or put the steps into one browser_execute_bulk. \
      browser_pool_status shows the pools and what each is for; _meta of every answer says where it ran. Long answers are cut and say \
      how to read on with get_content.";
+
+const FOR_BROWSERS: &str = "Greenroom drives browsers that a person has started; their pages, cookies and logins are that person's. Read the page \
+     with take_snapshot and act on the uids that it gives. Calls to one browser run one after another; calls to different browsers \
+     run beside one another. list_browsers shows how they are, reconnect_browser brings one back that was lost.";
 
 const FOR_OTHERS: &str = "Greenroom passes on the tools of another MCP server as they are. Calls run beside one another and \
      can be cancelled.";
@@ -163,12 +168,17 @@ impl ServerHandler for McpServer {
         info.server_info = us;
         let modes = self.engine.modes();
         let instructions = match (modes.pools, modes.has_sessions(), self.engine.takes_turns()) {
+            _ if modes.browsers == BrowserMode::Only => FOR_BROWSERS,
             (true, ..) => FOR_POOLS,
             (false, true, _) => FOR_SESSIONS,
             (false, false, true) => FOR_A_PAGE,
             (false, false, false) => FOR_OTHERS,
         };
-        info.instructions = Some(instructions.to_owned());
+        let mut instructions = instructions.to_owned();
+        if modes.has_browsers() {
+            instructions.push_str(&attached(&self.engine.browsers(), modes.browsers));
+        }
+        info.instructions = Some(instructions);
         info
     }
 
@@ -427,11 +437,34 @@ fn refuse(failure: CallFailure) -> Result<CallToolResult, ErrorData> {
     }
 }
 
+/// The browsers that are attached now, and how to say which.
+fn attached(browsers: &[BrowserReport], mode: BrowserMode) -> String {
+    let shown: Vec<_> = browsers
+        .iter()
+        .map(|browser| match &browser.name {
+            Some(name) => format!("[{}] {} (name: {name})", browser.index, browser.url),
+            None => format!("[{}] {}", browser.index, browser.url),
+        })
+        .collect();
+    let rule = match (mode, browsers.len()) {
+        (_, 0) => return " No browser is attached now.".to_owned(),
+        (BrowserMode::Only, 1) => "There is one browser, so do not give browserIndex",
+        (BrowserMode::Only, _) => "Give browserIndex, or browser (its name), with every call",
+        _ => "To use an attached browser give browserIndex, or browser (its name)",
+    };
+    format!(" {rule}. Attached: {}.", shown.join(", "))
+}
+
 /// Says in `_meta` which browser served a call, and how long the call waited for it.
 fn note_where(result: &mut CallToolResult, served: Served) {
     let waited = u64::try_from(served.waited.as_millis()).unwrap_or(u64::MAX);
     let meta = result.meta.get_or_insert_with(|| MetaObject(serde_json::Map::new()));
-    meta.0.insert("greenroom/pool".to_owned(), served.pool.into());
+    if !served.pool.is_empty() {
+        meta.0.insert("greenroom/pool".to_owned(), served.pool.into());
+    }
+    if let Some(browser) = served.browser {
+        meta.0.insert("greenroom/browser".to_owned(), browser.into());
+    }
     if let Some(instance) = served.instance {
         meta.0.insert("greenroom/instance".to_owned(), instance.into());
     }

@@ -12,6 +12,7 @@
 //! show` and the reference in the docs are all read from that table, so they cannot disagree. Nothing stops at
 //! the first mistake: a person gets the whole list at once.
 
+mod browsers;
 mod env;
 mod file;
 pub mod keys;
@@ -27,8 +28,8 @@ pub use env::{environment_layer, is_ours};
 pub use file::file_layer;
 pub use mistake::{Mistake, Mistakes};
 pub use model::{
-    Addressing, Browser, BrowserConfig, Config, CustomConfig, Driver, HistoryConfig, HttpConfig,
-    ImageResponses, LogFormat, Profile, Transport, UpstreamConfig,
+    Addressing, Browser, BrowserConfig, BrowserLimits, Config, ConnectPolicy, CustomConfig, Driver,
+    HistoryConfig, HttpConfig, ImageResponses, LogFormat, Profile, Transport, UpstreamConfig,
 };
 pub use pools::{InstanceConfig, Isolation, PoolConfig, Reply, SessionConfig, Start, ToolFilter};
 pub use reference::reference_markdown;

@@ -1,6 +1,7 @@
 //! Greenroom's pure logic. Nothing here does I/O, spawns a task or reads a clock: what the outside says is
 //! passed in, and what should happen is returned. That is what makes it cheap to test from every side.
 
+pub mod attach;
 pub mod config;
 pub mod console;
 mod id_scanner;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use greenroom_core::attach::COOL_DOWN;
 use greenroom_core::config::Reply;
 use greenroom_core::ids::RefId;
 use greenroom_core::target::{AddressError, SessionName, UnknownPool};
@@ -47,6 +48,8 @@ pub struct Served {
     pub instance: Option<String>,
     /// The session, where it was one.
     pub session: Option<String>,
+    /// The attached browser, where it was one.
+    pub browser: Option<String>,
     /// How long it waited for its browser.
     pub waited: Duration,
     /// What the caller has to know about the browser.
@@ -81,8 +84,14 @@ impl Origin {
 /// Why a call has no result. Every variant says what happened and what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum CallFailure {
-    #[error("Unknown tool: {name}{}", suggestion(nearest.as_deref(), elsewhere))]
-    UnknownTool { name: String, nearest: Option<String>, elsewhere: Vec<String> },
+    #[error("Unknown tool: {name}{}", suggestion(here, nearest.as_deref(), elsewhere))]
+    UnknownTool {
+        name: String,
+        /// What was asked for it: a pool or a browser.
+        here: &'static str,
+        nearest: Option<String>,
+        elsewhere: Vec<String>,
+    },
     #[error("The arguments of {tool} are not right: {problem}.")]
     BadArguments { tool: &'static str, problem: String },
     #[error(transparent)]
@@ -146,6 +155,24 @@ pub enum CallFailure {
     SharedServer { tool: String },
     #[error("A browser for the session could not be started: {}", greenroom_upstream::driver::chain(.0))]
     NoSeat(LaunchError),
+    #[error(
+        "The browser {browser} cannot be reached: {reason}. Start it, then call again or use `reconnect_browser`; without that \
+         calls try again in {} s.",
+        COOL_DOWN.as_secs()
+    )]
+    BrowserUnreachable { browser: String, reason: String },
+    #[error(
+        "The browser {browser} could not be reached: {reason}. Calls try again in {} s; `reconnect_browser` with force tries at \
+         once.",
+        left.as_secs().max(1)
+    )]
+    BrowserCoolsDown { browser: String, reason: String, left: Duration },
+    #[error(
+        "No browser was attached: {reason}. {address} has to be the debugging address of a browser that runs."
+    )]
+    NotAttached { address: String, reason: String },
+    #[error("There is the browser {browser} already. Use it, or choose another address and name.")]
+    BrowserKnown { browser: String },
     #[error("`{name}` has to be one of: {}.", Reply::NAMES.join(", "))]
     BadReply { name: String },
     #[error(transparent)]
@@ -221,12 +248,17 @@ impl CallFailure {
             Self::TimedOut { .. } | Self::NoLease { .. } => FailureKind::Timeout,
             Self::QueueFull { .. } | Self::TooManySessions { .. } => FailureKind::TooMany,
             Self::NoSuchSession { .. } => FailureKind::UnknownSession,
-            Self::SessionExists { .. } | Self::SessionClosed { .. } => FailureKind::Conflict,
+            Self::SessionExists { .. } | Self::SessionClosed { .. } | Self::BrowserKnown { .. } => {
+                FailureKind::Conflict
+            }
             Self::ShuttingDown | Self::Unavailable(Unavailable::Stopping) => FailureKind::ShuttingDown,
             Self::NoneHealthy { .. }
             | Self::InstanceFailed { .. }
             | Self::InstanceLeaving { .. }
             | Self::NoSeat(_)
+            | Self::BrowserUnreachable { .. }
+            | Self::BrowserCoolsDown { .. }
+            | Self::NotAttached { .. }
             | Self::Unavailable(_) => FailureKind::Degraded,
             Self::Before { kind, .. } => return *kind,
             Self::Read(_) | Self::Cancelled | Self::Upstream(_) => return None,
@@ -234,9 +266,9 @@ impl CallFailure {
     }
 }
 
-fn suggestion(nearest: Option<&str>, elsewhere: &[String]) -> String {
+fn suggestion(here: &str, nearest: Option<&str>, elsewhere: &[String]) -> String {
     match (nearest, elsewhere) {
-        (_, [_, ..]) => format!(" in this pool. It is there in: {}.", elsewhere.join(", ")),
+        (_, [_, ..]) => format!(" in this {here}. It is there in: {}.", elsewhere.join(", ")),
         (Some(near), []) => format!(". Did you mean `{near}`?"),
         (None, []) => ". `tools/list` names those that exist.".to_owned(),
     }

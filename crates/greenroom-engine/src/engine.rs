@@ -4,41 +4,40 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures::future::join_all;
+use greenroom_core::attach::AttachedConfig;
 use greenroom_core::config::{
-    Addressing, Driver as DriverConfig, HistoryConfig, Isolation, Mistakes, PoolConfig, Reply, Start,
+    Addressing, BrowserLimits, ConnectPolicy, HistoryConfig, Isolation, Mistakes, PoolConfig, Reply, Start,
 };
 use greenroom_core::ids::{RefId, SessionId};
 use greenroom_core::percent::escape;
 use greenroom_core::target::{
-    Address, Modes, Parameters, SessionMode, SessionName, Target, UnknownPool, resolve,
+    Address, AddressError, BrowserMode, Modes, Parameters, SessionMode, SessionName, Target, UnknownPool,
+    resolve,
 };
 use greenroom_store::{Call, CallStatus};
 use greenroom_upstream::instance::{Failure, Unavailable};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::browsers::{AttachFactory, Attached, BrowserReport, Browsers};
 use crate::bulk;
 use crate::call::{Bound, CallFailure, CallHandle, CallRequest, FailureKind, Origin, Outcome};
 use crate::capture::Caught;
-use crate::fleet::{self, Fleet, Wishes};
+use crate::fleet::{self, Fleet};
 use crate::history::{self, History};
 use crate::note::{Entry, Note};
-use crate::own::{
-    BulkArguments, CreateArguments, NoArguments, OwnTool, PoolStatusArguments, SessionArguments,
-};
+use crate::own::{BulkArguments, OwnTool};
 use crate::pool::{DriverFactory, Pool, Scaled};
-use crate::reading::{self, Blob, BlobArguments, Content, Desk, ReadFailure, Shelf};
+use crate::reading::{self, Desk, ReadFailure, Shelf};
 use crate::reply::Manner;
 use crate::running::{Reporter, Running, Spot};
 use crate::session_files::{SessionFile, SessionFolders};
-use crate::sessions::{Caller, Plan, SessionKey, SessionReport, Sessions};
+use crate::sessions::{Caller, SessionKey, SessionReport, Sessions};
 use crate::status::StatusReport;
 use crate::tools::{Additions, Kind, Lookup, ToolBooks, ToolList};
 
@@ -60,14 +59,24 @@ pub struct EngineConfig {
     pub run_id: String,
     /// `None`: nothing is written down.
     pub history: Option<HistoryConfig>,
+    /// Browsers that somebody else has started.
+    pub browsers: Vec<AttachedConfig>,
+    /// Which others agents may attach.
+    pub connect: ConnectPolicy,
+    /// How attached browsers are driven.
+    pub attach: AttachFactory,
+    /// What holds for calls to them.
+    pub browser_limits: BrowserLimits,
 }
 
 #[derive(Clone)]
-pub struct Engine(Arc<Shared>);
+pub struct Engine(pub(crate) Arc<Shared>);
 
 pub(crate) struct Shared {
-    pools: Vec<Arc<Pool>>,
-    sessions: Arc<Sessions>,
+    pub(crate) pools: Vec<Arc<Pool>>,
+    pub(crate) browsers: Arc<Browsers>,
+    pub(crate) connect: ConnectPolicy,
+    pub(crate) sessions: Arc<Sessions>,
     folders: Arc<SessionFolders>,
     pub(crate) books: Arc<ToolBooks>,
     modes: Modes,
@@ -77,6 +86,8 @@ pub(crate) struct Shared {
     has_reading: bool,
     /// Whether calls can say how they are to be answered.
     has_reply: bool,
+    /// Bytes of text in one reply, where no pool says otherwise.
+    reply_budget: usize,
     drain: Duration,
     calls: TaskTracker,
     pub(crate) stopping: CancellationToken,
@@ -90,38 +101,22 @@ const SWEEP_EVERY: Duration = Duration::from_secs(30);
 const SWEEP_OFTEN: Duration = Duration::from_millis(50);
 
 impl Engine {
-    pub fn new(config: EngineConfig, drivers: &DriverFactory) -> Self {
+    pub fn new(mut config: EngineConfig, drivers: &DriverFactory) -> Self {
         let modes = modes(&config);
-        let has_pages = has_pages(&config.pools);
-        let mut own = Vec::new();
-        if modes.pools {
-            own.push(OwnTool::PoolStatus);
-        }
-        // Where the seed of sessions is followed to the letter there is nothing but its own two tools.
-        if modes.pools || (has_pages && modes.sessions != SessionMode::Required) {
-            own.push(OwnTool::ExecuteBulk);
-        }
-        if modes.has_sessions() {
-            own.extend([OwnTool::SessionList, OwnTool::SessionClose]);
-        }
-        // These two are not part of what the strict mode promises.
-        if matches!(modes.sessions, SessionMode::Optional | SessionMode::Always) {
-            own.extend([OwnTool::SessionFiles, OwnTool::CreateSession]);
+        if modes.browsers == BrowserMode::Only {
+            // Nobody has asked for one, and no call could go there.
+            config.pools.clear();
         }
         let history = Arc::new(History::open(&config.data_dir, &config.run_id, config.history.as_ref()));
         // Another server's tools are passed on as they are, and so are those of the strict mode.
-        let has_reading = history.is_on()
-            && (modes.pools || matches!(modes.sessions, SessionMode::Optional | SessionMode::Always));
-        if has_reading {
-            own.extend([
-                OwnTool::GetContent,
-                OwnTool::GetConsoleContent,
-                OwnTool::ListCalls,
-                OwnTool::GetBlob,
-            ]);
-        }
+        let is_strict_or_plain = !modes.pools
+            && !modes.has_browsers()
+            && matches!(modes.sessions, SessionMode::Off | SessionMode::Required);
+        let has_reading = history.is_on() && !is_strict_or_plain;
+        let own = own_tools(modes, has_pages(&config.pools), has_reading, config.connect);
         let has_reply = has_reading && config.addressing == Addressing::Auto;
-        let reply = config.pools.first().map(|pool| pool.reply).filter(|_| has_reply);
+        let reply = config.pools.first().map_or(config.browser_limits.reply, |pool| pool.reply);
+        let reply = Some(reply).filter(|_| has_reply);
         let described = |pool: &PoolConfig| (pool.name.clone(), pool.description.clone());
         let described = config.pools.iter().map(described).collect();
         let additions = Additions { modes, pools: described, own, reply };
@@ -134,6 +129,12 @@ impl Engine {
                 fleets.extend(fleet(pool, modes, drivers, &books, &folders, &config.readable));
             }
         }
+        let browsers = Browsers::new(
+            std::mem::take(&mut config.browsers),
+            Arc::clone(&config.attach),
+            Arc::clone(&books),
+            config.browser_limits,
+        );
         let sessions = Sessions::new(fleets, config.max_sessions_per_caller, Arc::clone(&history));
         let idle = config.pools.iter().filter_map(|pool| pool.sessions.idle).min();
         let make = |mut pool: PoolConfig| {
@@ -146,6 +147,8 @@ impl Engine {
         let pools = config.pools.into_iter().map(make).collect();
         let shared = Arc::new(Shared {
             pools,
+            browsers,
+            connect: config.connect,
             sessions,
             folders,
             books,
@@ -154,10 +157,14 @@ impl Engine {
             shelf: Arc::new(Shelf::new()),
             has_reading,
             has_reply,
+            reply_budget: config.browser_limits.reply_budget,
             drain: config.drain,
             calls: TaskTracker::new(),
             stopping: CancellationToken::new(),
         });
+        if modes.has_browsers() {
+            shared.browsers.watch();
+        }
         if shared.history.is_on() {
             tokio::spawn(clean(Arc::downgrade(&shared)));
         }
@@ -174,7 +181,19 @@ impl Engine {
             // Nobody leases an instance, so none is started.
             join_all(self.0.sessions.fleets().iter().map(|fleet| learn_from_fleet(fleet))).await
         } else {
-            join_all(self.0.pools.iter().map(|pool| learn_tools(pool))).await
+            let pools = join_all(self.0.pools.iter().map(|pool| learn_tools(pool)));
+            let attached = self.0.browsers.all();
+            // Those that are alike have one list.
+            let mut kinds: Vec<&Arc<Attached>> = Vec::new();
+            for one in &attached {
+                if !kinds.iter().any(|known| Arc::ptr_eq(&known.book, &one.book)) {
+                    kinds.push(one);
+                }
+            }
+            let browsers = join_all(kinds.into_iter().map(|attached| attached.learn()));
+            let (mut pools, browsers) = tokio::join!(pools, browsers);
+            pools.extend(browsers);
+            pools
         };
         if let Some(list) = self.0.books.settled() {
             return Ok(list);
@@ -222,6 +241,11 @@ impl Engine {
         file: &str,
     ) -> Option<(SessionFile, Vec<u8>)> {
         self.0.sessions.file(&SessionKey { caller: caller.clone(), name: name.clone() }, file)
+    }
+
+    /// The attached browsers and how each is.
+    pub fn browsers(&self) -> Vec<BrowserReport> {
+        self.0.browsers.report()
     }
 
     pub fn sessions(&self, caller: &Caller) -> Vec<SessionReport> {
@@ -277,7 +301,7 @@ impl Engine {
         Ok(self.pool(pool)?.scale(count))
     }
 
-    fn pool(&self, name: &str) -> Result<&Arc<Pool>, UnknownPool> {
+    pub(crate) fn pool(&self, name: &str) -> Result<&Arc<Pool>, UnknownPool> {
         let pools = &self.0.pools;
         let unknown = || UnknownPool {
             name: name.to_owned(),
@@ -364,98 +388,6 @@ impl Engine {
         handle
     }
 
-    /// A tool of ours that needs no browser.
-    async fn perform(
-        &self,
-        tool: OwnTool,
-        caller: &Caller,
-        arguments: Map<String, Value>,
-    ) -> Result<Bytes, CallFailure> {
-        let key = |name: String| {
-            Ok::<_, CallFailure>(SessionKey { caller: caller.clone(), name: SessionName::new(name)? })
-        };
-        let sessions = &self.0.sessions;
-        let answer = match tool {
-            OwnTool::PoolStatus => {
-                let read: PoolStatusArguments = tool.read(arguments)?;
-                let status = self.status(read.pool_name.as_deref().filter(|name| !name.is_empty()))?;
-                serde_json::to_value(&status)
-            }
-            OwnTool::SessionList => {
-                let NoArguments {} = tool.read(arguments)?;
-                Ok(json!({ "sessions": sessions.list(caller) }))
-            }
-            OwnTool::SessionClose => {
-                let SessionArguments { session } = tool.read(arguments)?;
-                let key = key(session)?;
-                if !sessions.close(&key, "it was closed by its owner").await {
-                    return Err(CallFailure::NoSuchSession { name: key.name.to_string() });
-                }
-                Ok(json!({ "sessionId": key.name.as_str(), "closed": true }))
-            }
-            OwnTool::SessionFiles => {
-                let SessionArguments { session } = tool.read(arguments)?;
-                let key = key(session)?;
-                let files = sessions
-                    .files(&key)
-                    .ok_or_else(|| CallFailure::NoSuchSession { name: key.name.to_string() })?;
-                let files = files.iter().map(|file| {
-                    json!({
-                        "name": file.name, "size": file.size, "modified": file.modified, "mime_type": file.mime_type,
-                        "uri": file_uri(&key.name, &file.name),
-                    })
-                });
-                Ok(json!({ "sessionId": key.name.as_str(), "files": files.collect::<Vec<_>>() }))
-            }
-            OwnTool::CreateSession => {
-                let read: CreateArguments = tool.read(arguments)?;
-                let name = read.session.filter(|name| !name.is_empty()).unwrap_or_else(mint_name);
-                let key = key(name)?;
-                let pool = match read.pool.filter(|pool| !pool.is_empty()) {
-                    Some(pool) => Some(self.pool(&pool)?.name().to_owned()),
-                    None => None,
-                };
-                let reply = read.reply.filter(|name| !name.is_empty());
-                let reply = reply.map(|name| named_reply(&name)).transpose()?;
-                let wishes = Wishes {
-                    viewport: read.viewport.map(|size| (size.width, size.height)),
-                    user_agent: read.user_agent,
-                    device: read.device,
-                    storage_state: read.storage_state.map(Value::Object),
-                };
-                let idle = read.idle_timeout.map(Duration::from_millis);
-                let report = sessions.create(&key, pool.as_deref(), Plan { wishes, idle, reply })?;
-                Ok(
-                    json!({ "session_id": report.id, "sessionId": report.id, "pool": report.pool, "seat": report.seat, "idle_timeout_ms": report.idle_left_ms }),
-                )
-            }
-            OwnTool::GetContent => {
-                let content = self.desk(caller).content(tool.read(arguments)?).await?;
-                return Ok(content_result(&content));
-            }
-            OwnTool::GetConsoleContent => {
-                let (ref_id, text) = self.desk(caller).console(&tool.read(arguments)?).await?;
-                return Ok(text_result(&text, &json!({ "greenroom/refId": ref_id })));
-            }
-            OwnTool::ListCalls => {
-                let calls = self.desk(caller).list(tool.read(arguments)?).await?;
-                Ok(json!({ "calls": calls.iter().map(reading::describe).collect::<Vec<_>>() }))
-            }
-            OwnTool::GetBlob => {
-                let BlobArguments { uri } = tool.read(arguments)?;
-                let (blob, bytes) = self.desk(caller).blob_content(&uri).await?;
-                return Ok(blob_result(&blob, bytes));
-            }
-            OwnTool::ExecuteBulk => unreachable!("it has a place"),
-        };
-        let answer = answer.expect("reports are plain JSON");
-        let text = format!("{answer:#}");
-        let result = json!({
-            "content": [{ "type": "text", "text": text }], "structuredContent": answer, "isError": false,
-        });
-        Ok(serde_json::to_vec(&result).expect("JSON can be written").into())
-    }
-
     /// Refuses new calls, lets those in flight finish for a while, then ends the upstreams.
     pub async fn shutdown(&self) {
         self.0.stopping.cancel();
@@ -467,13 +399,13 @@ impl Engine {
             tracing::warn!(calls = self.0.calls.len(), "calls in flight were cut off");
         }
         let pools = join_all(self.0.pools.iter().map(|pool| pool.stop()));
-        tokio::join!(pools, self.0.sessions.stop());
+        tokio::join!(pools, self.0.sessions.stop(), self.0.browsers.stop());
         self.0.history.close().await;
     }
 
     /// Where the caller's part of the record can be read.
     pub fn desk(&self, caller: &Caller) -> Desk {
-        let budget = self.0.pools.first().map_or(0, |pool| pool.config.reply_budget);
+        let budget = self.0.pools.first().map_or(self.0.reply_budget, |pool| pool.config.reply_budget);
         self.0.desk(reading::owner(caller), budget)
     }
 
@@ -483,37 +415,7 @@ impl Engine {
     }
 }
 
-/// A text as the result of a tool.
-fn text_result(text: &str, meta: &Value) -> Bytes {
-    let result = json!({ "content": [{ "type": "text", "text": text }], "isError": false, "_meta": meta });
-    serde_json::to_vec(&result).expect("JSON can be written").into()
-}
-
-fn content_result(content: &Content) -> Bytes {
-    let mut meta = json!({ "greenroom/refId": content.ref_id, "greenroom/total": content.total });
-    if let Some(next) = content.next_offset {
-        meta["greenroom/nextOffset"] = next.into();
-    }
-    text_result(&content.text, &meta)
-}
-
-fn blob_result(blob: &Blob, bytes: Vec<u8>) -> Bytes {
-    let (uri, mime_type) = (blob.digest.uri(), &blob.mime_type);
-    let block = if mime_type.starts_with("image/") {
-        json!({ "type": "image", "data": STANDARD.encode(bytes), "mimeType": mime_type })
-    } else {
-        let resource = match String::from_utf8(bytes) {
-            Ok(text) => json!({ "uri": uri, "mimeType": mime_type, "text": text }),
-            Err(binary) => {
-                json!({ "uri": uri, "mimeType": mime_type, "blob": STANDARD.encode(binary.into_bytes()) })
-            }
-        };
-        json!({ "type": "resource", "resource": resource })
-    };
-    serde_json::to_vec(&json!({ "content": [block], "isError": false })).expect("JSON can be written").into()
-}
-
-fn named_reply(name: &str) -> Result<Reply, CallFailure> {
+pub(crate) fn named_reply(name: &str) -> Result<Reply, CallFailure> {
     Reply::named(name).ok_or_else(|| CallFailure::BadReply { name: Parameters::REPLY.to_owned() })
 }
 
@@ -524,25 +426,62 @@ enum Prepared {
     Own(OwnTool),
 }
 
+/// Greenroom's own tools, as far as they can be used.
+fn own_tools(modes: Modes, has_pages: bool, has_reading: bool, connect: ConnectPolicy) -> Vec<OwnTool> {
+    let mut own = Vec::new();
+    if modes.pools {
+        own.push(OwnTool::PoolStatus);
+    }
+    // Where the seed of sessions is followed to the letter there is nothing but its own two tools.
+    if modes.pools || modes.has_browsers() || (has_pages && modes.sessions != SessionMode::Required) {
+        own.push(OwnTool::ExecuteBulk);
+    }
+    if modes.has_sessions() {
+        own.extend([OwnTool::SessionList, OwnTool::SessionClose]);
+    }
+    // These two are not part of what the strict mode promises.
+    if matches!(modes.sessions, SessionMode::Optional | SessionMode::Always) {
+        own.extend([OwnTool::SessionFiles, OwnTool::CreateSession]);
+    }
+    if modes.has_browsers() {
+        own.extend([OwnTool::ListBrowsers, OwnTool::ReconnectBrowser]);
+        if connect != ConnectPolicy::Nobody {
+            own.extend([OwnTool::ConnectBrowser, OwnTool::DisconnectBrowser]);
+        }
+    }
+    if has_reading {
+        own.extend([OwnTool::GetContent, OwnTool::GetConsoleContent, OwnTool::ListCalls, OwnTool::GetBlob]);
+    }
+    own
+}
+
 /// What calls can say about where they run.
 fn modes(config: &EngineConfig) -> Modes {
     let has_pools = config.pools.iter().any(|pool| !pool.is_implicit);
     let wants_sessions = config.pools.iter().any(|pool| pool.sessions.isolation.is_some());
+    let has_browsers = !config.browsers.is_empty();
     match config.addressing {
         Addressing::Pool => Modes::POOLS,
-        Addressing::Session => Modes { sessions: SessionMode::Required, pools: false },
-        Addressing::Auto if has_pools => Modes { sessions: SessionMode::Optional, pools: true },
+        Addressing::Session => Modes::new(SessionMode::Required, false),
+        Addressing::Browser => Modes { browsers: BrowserMode::Only, ..Modes::new(SessionMode::Off, false) },
+        Addressing::Auto if has_pools => {
+            let browsers = if has_browsers { BrowserMode::Beside } else { BrowserMode::Off };
+            Modes { browsers, ..Modes::new(SessionMode::Optional, true) }
+        }
+        Addressing::Auto if has_browsers => {
+            Modes { browsers: BrowserMode::Only, ..Modes::new(SessionMode::Off, false) }
+        }
         Addressing::Auto if has_pages(&config.pools) || wants_sessions => {
-            Modes { sessions: SessionMode::Always, pools: false }
+            Modes::new(SessionMode::Always, false)
         }
         // Another MCP server is passed on as it is.
-        Addressing::Auto => Modes { sessions: SessionMode::Off, pools: false },
+        Addressing::Auto => Modes::new(SessionMode::Off, false),
     }
 }
 
 fn has_pages(pools: &[PoolConfig]) -> bool {
     let mut instances = pools.iter().flat_map(|pool| &pool.instances);
-    instances.any(|instance| matches!(instance.upstream.driver, DriverConfig::Playwright(_)))
+    instances.any(|instance| instance.upstream.driver.has_pages())
 }
 
 /// Where the sessions of a pool live. They follow the pool, and none of its instances in particular.
@@ -594,7 +533,7 @@ async fn clean(engine: Weak<Shared>) {
 }
 
 /// A name that nobody has chosen.
-fn mint_name() -> String {
+pub(crate) fn mint_name() -> String {
     SessionId::new_v4().to_string()
 }
 
@@ -605,11 +544,13 @@ pub fn file_uri(session: &SessionName, file: &str) -> String {
 
 impl Shared {
     /// Nothing is started for a tool that is known not to exist.
-    pub(crate) fn check_tool(&self, pool: &str, tool: &str) -> Result<(), CallFailure> {
-        match self.books.look_up(pool, tool) {
+    pub(crate) fn check_tool(&self, place: &str, tool: &str) -> Result<(), CallFailure> {
+        match self.books.look_up(place, tool) {
             Lookup::Known => Ok(()),
             Lookup::Unknown { elsewhere, nearest } => {
-                Err(CallFailure::UnknownTool { name: tool.to_owned(), nearest, elsewhere })
+                let is_pool = self.pools.iter().any(|pool| pool.name() == place);
+                let here = if is_pool { "pool" } else { "browser" };
+                Err(CallFailure::UnknownTool { name: tool.to_owned(), here, nearest, elsewhere })
             }
         }
     }
@@ -647,6 +588,33 @@ impl Shared {
         }
     }
 
+    pub(crate) fn no_browser(&self, given: String) -> CallFailure {
+        AddressError::UnknownBrowser { given, browsers: self.browsers.known() }.into()
+    }
+
+    /// The attached browser that a tool of ours is about: the only one, where none is named.
+    pub(crate) fn attached(
+        &self,
+        index: Option<&Value>,
+        name: Option<&str>,
+    ) -> Result<Arc<Attached>, CallFailure> {
+        let address = Address { index: index.cloned(), browser: name.map(Value::from), ..Address::default() };
+        let known = self.browsers.known();
+        let beside = Modes { browsers: BrowserMode::Beside, ..Modes::new(SessionMode::Off, false) };
+        let found = match (index.is_some() || name.is_some_and(|name| !name.is_empty()), known.as_slice()) {
+            (false, [only]) => only.index,
+            (false, []) => return Err(AddressError::NoBrowsers.into()),
+            (false, _) => return Err(AddressError::BrowserMissing { browsers: known }.into()),
+            (true, _) => match resolve(&address, beside, None, std::iter::once(""), &known)? {
+                Target::Browser(index) => index,
+                Target::Lease { .. } | Target::Session { .. } => {
+                    return Err(AddressError::BrowserMissing { browsers: known }.into());
+                }
+            },
+        };
+        self.browsers.get(found).ok_or_else(|| self.no_browser(found.to_string()))
+    }
+
     fn restart_sessions(&self, pool: &str, cause: &str) {
         for fleet in self.sessions.fleets().iter().filter(|fleet| fleet.pool_name() == pool) {
             fleet.restart(cause);
@@ -663,6 +631,10 @@ impl Shared {
             address.pool = argument(&parameters.pool);
             address.instance = argument(&parameters.instance);
         }
+        if self.modes.has_browsers() {
+            address.index = argument(&parameters.index);
+            address.browser = argument(&parameters.browser);
+        }
         address
     }
 
@@ -677,7 +649,10 @@ impl Shared {
         };
         let target = match &origin.session {
             Bound::Fixed(name) => Target::Session { name: name.clone(), pool: None },
-            _ => resolve(address, self.modes, implied, self.pools.iter().map(|pool| pool.name()))?,
+            _ => {
+                let (pools, browsers) = (self.pools.iter().map(|pool| pool.name()), self.browsers.known());
+                resolve(address, self.modes, implied, pools, &browsers)?
+            }
         };
         match target {
             Target::Lease { pool, instance } => {
@@ -687,6 +662,15 @@ impl Shared {
                 let pool = self.pools.iter().find(|known| known.name() == pool);
                 let waiting = pool.expect("targets are pools that there are").request(instance.as_deref())?;
                 Ok(Spot::Lease(waiting))
+            }
+            Target::Browser(index) => {
+                let visit = self.browsers.visit(index);
+                // It was there a moment ago.
+                let visit = visit.ok_or_else(|| self.no_browser(index.to_string()))?;
+                if let Some(tool) = tool {
+                    self.check_tool(&visit.attached.place(), tool)?;
+                }
+                Ok(Spot::Browser(visit))
             }
             Target::Session { name, pool } => {
                 let key = SessionKey { caller: origin.caller.clone(), name };
@@ -740,6 +724,10 @@ impl Shared {
             if self.modes.pools {
                 arguments.remove(&parameters.pool);
                 arguments.remove(&parameters.instance);
+            }
+            if self.modes.has_browsers() {
+                arguments.remove(&parameters.index);
+                arguments.remove(&parameters.browser);
             }
         }
         let spot = spot?;

@@ -276,11 +276,11 @@ impl Fleet {
         if self.book.is_known() {
             return Ok(());
         }
+        let seat = SeatOptions { folder: std::env::temp_dir(), ..SeatOptions::default() };
         match self.driver.launch_shared() {
             Some(launch) => {
                 let host = launch.await?;
-                let opened =
-                    host.open(&SeatOptions { folder: std::env::temp_dir(), ..SeatOptions::default() }).await;
+                let opened = host.open(&seat).await;
                 if let Ok(upstream) = &opened {
                     self.book.fetch(upstream).await;
                 }
@@ -288,7 +288,7 @@ impl Fleet {
                 opened.map(drop)
             }
             None => {
-                let upstream = self.driver.launch().await?;
+                let upstream = self.driver.launch_seat(&seat).await?;
                 self.book.fetch(&upstream).await;
                 upstream.close().await;
                 Ok(())
@@ -355,7 +355,7 @@ impl Fleet {
                     tokio::spawn(tend_own(Arc::downgrade(&slot), self.supervision));
                     (upstream, Behind::OwnHost(slot))
                 }
-                None => (self.driver.launch().await?, Behind::OwnProcess),
+                None => (self.driver.launch_seat(&options).await?, Behind::OwnProcess),
             },
         };
         Ok(SessionSeat { upstream: Arc::new(upstream), behind, folder })

@@ -7,6 +7,7 @@
 //!   call ──► pool ──► its turn: a lease ──► a live upstream ──► upstream call ──► answer
 //! ```
 
+mod browsers;
 mod bulk;
 mod call;
 mod capture;
@@ -15,6 +16,7 @@ mod fleet;
 mod history;
 mod note;
 mod own;
+mod perform;
 mod pool;
 mod reading;
 mod reply;
@@ -25,6 +27,7 @@ mod status;
 mod tools;
 mod uploads;
 
+pub use browsers::{AttachFactory, BrowserReport};
 pub use call::{Bound, CallFailure, CallHandle, CallRequest, FailureKind, Origin, Outcome, Served};
 pub use engine::{Engine, EngineConfig, Place, file_uri};
 pub use greenroom_store::{Call, CallStatus};

@@ -1,5 +1,7 @@
 //! Greenroom's own tools: how they are described and how their arguments are read.
 
+use std::collections::BTreeMap;
+
 use greenroom_core::config::Reply;
 use greenroom_core::target::Parameters;
 use serde::Deserialize;
@@ -22,6 +24,10 @@ pub(crate) enum OwnTool {
     GetConsoleContent,
     ListCalls,
     GetBlob,
+    ListBrowsers,
+    ReconnectBrowser,
+    ConnectBrowser,
+    DisconnectBrowser,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -84,6 +90,38 @@ pub(crate) struct CreateArguments {
     pub(crate) reply: Option<String>,
 }
 
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BrowserArguments {
+    #[serde(default, rename = "browserIndex")]
+    pub(crate) index: Option<Value>,
+    #[serde(default)]
+    pub(crate) browser: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReconnectArguments {
+    #[serde(default, rename = "browserIndex")]
+    pub(crate) index: Option<Value>,
+    #[serde(default)]
+    pub(crate) browser: Option<String>,
+    #[serde(default)]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ConnectArguments {
+    pub(crate) url: String,
+    #[serde(default)]
+    pub(crate) name: Option<String>,
+    #[serde(default)]
+    pub(crate) tags: Option<Vec<String>>,
+    #[serde(default)]
+    pub(crate) headers: Option<BTreeMap<String, String>>,
+}
+
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Viewport {
@@ -108,6 +146,10 @@ impl OwnTool {
             Self::GetConsoleContent => "get_console_content",
             Self::ListCalls => "list_calls",
             Self::GetBlob => "get_blob",
+            Self::ListBrowsers => "list_browsers",
+            Self::ReconnectBrowser => "reconnect_browser",
+            Self::ConnectBrowser => "connect_browser",
+            Self::DisconnectBrowser => "disconnect_browser",
         }
     }
 
@@ -142,6 +184,10 @@ impl OwnTool {
             Self::GetConsoleContent => get_console_content(),
             Self::ListCalls => list_calls(additions),
             Self::GetBlob => get_blob(),
+            Self::ListBrowsers => list_browsers(),
+            Self::ReconnectBrowser => reconnect_browser(),
+            Self::ConnectBrowser => connect_browser(),
+            Self::DisconnectBrowser => disconnect_browser(),
         };
         serde_json::value::to_raw_value(&tool).expect("JSON stays JSON")
     }
@@ -247,6 +293,72 @@ fn create_session(additions: &Additions) -> Value {
         "description": "Makes an isolated browser session with settings of its own and answers its sessionId. Not needed for a \
                         plain session: any call with a new sessionId makes one.",
         "inputSchema": { "type": "object", "properties": properties, "additionalProperties": false },
+    })
+}
+
+fn list_browsers() -> Value {
+    json!({
+        "name": OwnTool::ListBrowsers.name(),
+        "title": "List attached browsers",
+        "description": "Lists all connected browsers with their indices and connection status.",
+        "inputSchema": { "type": "object", "properties": {}, "additionalProperties": false },
+        "annotations": { "readOnlyHint": true, "openWorldHint": false },
+    })
+}
+
+/// Which attached browser a tool of ours is about.
+fn one_browser() -> Value {
+    json!({
+        "browserIndex": { "type": "integer", "minimum": 1, "description": "Index of the browser (1-based)." },
+        "browser": { "type": "string", "description": "Its name, instead of browserIndex." },
+    })
+}
+
+fn reconnect_browser() -> Value {
+    let mut properties = one_browser();
+    properties["force"] = json!({
+        "type": "boolean", "default": false,
+        "description": "Try also during the pause after a failure, and also when there is a connection.",
+    });
+    json!({
+        "name": OwnTool::ReconnectBrowser.name(),
+        "title": "Reconnect an attached browser",
+        "description": "Connects again to an attached browser that was lost, and starts it where its operator has said how.",
+        "inputSchema": { "type": "object", "properties": properties, "additionalProperties": false },
+        "annotations": { "openWorldHint": false },
+    })
+}
+
+fn connect_browser() -> Value {
+    json!({
+        "name": OwnTool::ConnectBrowser.name(),
+        "title": "Attach a running browser",
+        "description": "Attaches a browser that runs already, by its debugging address.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "url": { "type": "string", "description": "Such as http://127.0.0.1:9222 or ws://127.0.0.1:9222/devtools/browser/…" },
+                "name": { "type": "string", "description": "A name for it, to be used as `browser`." },
+                "tags": { "type": "array", "items": { "type": "string" }, "description": "Words that describe it." },
+                "headers": {
+                    "type": "object", "additionalProperties": { "type": "string" },
+                    "description": "Headers for a ws:// address.",
+                },
+            },
+            "required": ["url"],
+            "additionalProperties": false,
+        },
+        "annotations": { "openWorldHint": false },
+    })
+}
+
+fn disconnect_browser() -> Value {
+    json!({
+        "name": OwnTool::DisconnectBrowser.name(),
+        "title": "Let go of an attached browser",
+        "description": "Ends the connection to an attached browser. The browser and its pages stay as they are.",
+        "inputSchema": { "type": "object", "properties": one_browser(), "additionalProperties": false },
+        "annotations": { "openWorldHint": false },
     })
 }
 

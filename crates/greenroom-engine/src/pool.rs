@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
-use greenroom_core::config::{Driver as DriverConfig, InstanceConfig, Mistakes, PoolConfig, Start};
+use greenroom_core::config::{InstanceConfig, Mistakes, PoolConfig, Start};
 use greenroom_core::lease::{self, Condition, Effects, LeaseQueue, Member, Refusal, Ticket, Want};
 use greenroom_upstream::driver::Overlap;
 use greenroom_upstream::instance::{State as InstanceState, Status, Unavailable};
@@ -86,9 +86,9 @@ impl Seat {
 
     /// The browser's name and whether it is headless, where Greenroom knows.
     pub(crate) fn browser(&self) -> (String, Option<bool>) {
-        match &self.config.upstream.driver {
-            DriverConfig::Playwright(browser) => (browser.browser.name().to_owned(), Some(browser.headless)),
-            DriverConfig::Custom(_) => (self.driver.name().to_owned(), None),
+        match self.config.upstream.driver.browser() {
+            Some(browser) => (browser.browser.name().to_owned(), Some(browser.headless)),
+            None => (self.driver.name().to_owned(), None),
         }
     }
 }

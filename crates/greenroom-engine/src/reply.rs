@@ -9,7 +9,7 @@ use greenroom_core::config::Reply;
 use greenroom_core::console::Level;
 use greenroom_core::ids::RefId;
 use greenroom_core::{snapshot, text};
-use greenroom_upstream::driver::reading::SnapshotAt;
+use greenroom_upstream::driver::reading::{ConsoleAt, SnapshotAt};
 use serde_json::{Map, Value, json};
 
 use crate::capture::Caught;
@@ -112,9 +112,9 @@ fn links(about: &About<'_>, caught: &Caught) -> Vec<(String, String)> {
         };
         links.push((file.words.clone(), instead));
     }
-    if let Some(console) = &capture.reading.console {
+    if let Some(ConsoleAt::Log { file, .. }) = &capture.reading.console {
         let how = format!("get_console_content(ref_id=\"{id}\")");
-        links.push((console.file.words.clone(), format!("{}: {how}", console_count(caught))));
+        links.push((file.words.clone(), format!("{}: {how}", console_count(caught))));
     }
     for kept in caught.blobs.iter().filter(|kept| !kept.words.is_empty()) {
         links.push((format!("]({})", kept.words), format!("]({})", kept.blob.digest.uri())));
@@ -395,7 +395,7 @@ mod tests {
         let link = "- [Snapshot](/s/page.yml)";
         caught.capture.reading = Reading {
             snapshot: Some(SnapshotAt::File { file: mention(link), is_ours: true }),
-            console: Some(ConsoleAt { file: mention("/s/console.log#L1-L2"), lines: (1, 2) }),
+            console: Some(ConsoleAt::Log { file: mention("/s/console.log#L1-L2"), lines: (1, 2) }),
             ..Reading::default()
         };
         let entry = |level| ConsoleEntry { level, message: "m".into(), at: None, location: None };

@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use crate::browsers::BrowserVisit;
 use crate::call::{CallFailure, Outcome, Served};
 use crate::capture::{self, Before, Caught};
 use crate::engine::Shared;
@@ -58,6 +59,7 @@ pub(crate) struct Held {
 enum Browser {
     Leased { upstream: InUse, _lease: Lease },
     Session { seat: SeatInUse, visit: Visit, _turn: OwnedSemaphorePermit },
+    Attached { upstream: Arc<Upstream>, visit: BrowserVisit, _turn: OwnedSemaphorePermit },
 }
 
 impl Held {
@@ -65,6 +67,7 @@ impl Held {
         match &self.browser {
             Browser::Leased { upstream, .. } => upstream,
             Browser::Session { seat, .. } => &seat.upstream,
+            Browser::Attached { upstream, .. } => upstream,
         }
     }
 
@@ -102,9 +105,13 @@ impl Held {
             }
             Err(_) => Caught::default(),
         };
-        if let Browser::Session { visit, .. } = &self.browser {
-            let snapshot = caught.capture.snapshot.as_ref().filter(|_| !is_part && !caught.is_error);
-            let before = visit.session.note(caught.page(), snapshot);
+        let snapshot = caught.capture.snapshot.as_ref().filter(|_| !is_part && !caught.is_error);
+        let before = match &self.browser {
+            Browser::Session { visit, .. } => Some(visit.session.note(caught.page(), snapshot)),
+            Browser::Attached { visit, .. } => Some(visit.attached.note(caught.page(), snapshot)),
+            Browser::Leased { .. } => None,
+        };
+        if let Some(before) = before {
             // A part is not compared with the whole.
             caught.before = Before { snapshot: before.snapshot.filter(|_| !is_part), ..before };
         }
@@ -116,13 +123,14 @@ impl Held {
 pub(crate) enum Spot {
     Lease(Waiting),
     Session(Visit),
+    Browser(BrowserVisit),
 }
 
 impl Spot {
     /// The life of the session that it is at.
     pub(crate) fn session(&self) -> Option<&Session> {
         match self {
-            Self::Lease(_) => None,
+            Self::Lease(_) | Self::Browser(_) => None,
             Self::Session(visit) => Some(&visit.session),
         }
     }
@@ -138,6 +146,7 @@ impl Spot {
                 let manner = visit.session.fleet.manner();
                 Manner { reply: visit.session.reply.unwrap_or(manner.reply), ..manner }
             }
+            Self::Browser(visit) => visit.manner(),
         }
     }
 
@@ -145,6 +154,7 @@ impl Spot {
         match self {
             Self::Lease(waiting) => waiting.since(),
             Self::Session(visit) => visit.since,
+            Self::Browser(visit) => visit.since,
         }
     }
 }
@@ -214,6 +224,7 @@ impl Running {
             match spot {
                 Spot::Lease(waiting) => self.hold_instance(waiting, tools).await,
                 Spot::Session(visit) => self.hold_session(visit, tools).await,
+                Spot::Browser(visit) => self.hold_browser(visit, tools).await,
             }
         };
         let (held, served) = tokio::select! {
@@ -253,6 +264,7 @@ impl Running {
             pool: pool.name().to_owned(),
             instance: Some(lease.seat.member.to_string()),
             session: None,
+            browser: None,
             waited,
             notice: None,
         };
@@ -287,13 +299,61 @@ impl Running {
         let seat = before(deadline, session.seat()).await;
         let (seat, notice) = seat.ok_or_else(|| too_long("its browser is being started"))??;
         self.check_tools(session.pool(), tools)?;
-        let served =
-            Served { pool: session.pool().to_owned(), instance: None, session: Some(name), waited, notice };
+        let served = Served {
+            pool: session.pool().to_owned(),
+            instance: None,
+            session: Some(name),
+            browser: None,
+            waited,
+            notice,
+        };
         let held = Held {
             call_timeout: fleet.call_timeout(),
             has_page: fleet.driver.overlap() == Overlap::InTurn,
             book: Arc::clone(&fleet.book),
             browser: Browser::Session { seat: seat.in_use(), visit, _turn: turn },
+        };
+        Ok((held, served))
+    }
+
+    async fn hold_browser(
+        &self,
+        mut visit: BrowserVisit,
+        tools: &[String],
+    ) -> Result<(Held, Served), CallFailure> {
+        let (attached, since) = (Arc::clone(&visit.attached), visit.since);
+        let place = attached.place();
+        let deadline = visit.call_timeout().map(|limit| since + limit);
+        let too_long = |situation: &str| CallFailure::NoLease {
+            what: format!("browser {}", attached.known()),
+            waited: since.elapsed(),
+            limit: "CALL_TIMEOUT",
+            waiting: 0,
+            situation: situation.to_owned(),
+        };
+        let turn = before(deadline, visit.turn()).await.ok_or_else(|| too_long("busy with other calls"))?;
+        let waited = since.elapsed();
+        // It may have been let go of while this call was waiting.
+        if attached.is_removed() {
+            return Err(self.engine.no_browser(attached.index.to_string()));
+        }
+        self.check_tools(&place, tools)?;
+        let upstream = before(deadline, visit.upstream()).await;
+        let upstream = upstream.ok_or_else(|| too_long("it is being connected"))??;
+        self.check_tools(&place, tools)?;
+        let served = Served {
+            pool: String::new(),
+            instance: None,
+            session: None,
+            browser: Some(attached.index.to_string()),
+            waited,
+            notice: None,
+        };
+        let held = Held {
+            call_timeout: visit.call_timeout(),
+            has_page: false,
+            book: Arc::clone(&attached.book),
+            browser: Browser::Attached { upstream, visit, _turn: turn },
         };
         Ok((held, served))
     }
@@ -381,7 +441,10 @@ impl Rest {
         match self {
             Self::Nothing => {}
             Self::WindDown(pending) => wind_down(pending, held, deadline).await,
-            Self::Overdue(pending) if held.has_page => give_up_page(pending, upstream).await,
+            // Of an attached browser only the connection can be given up.
+            Self::Overdue(pending) if held.has_page || matches!(held.browser, Browser::Attached { .. }) => {
+                give_up_page(pending, upstream).await;
+            }
             Self::Overdue(pending) => drop(upstream.interrupt(pending.id()).await),
         }
     }

@@ -536,10 +536,10 @@ impl Sessions {
 }
 
 /// A place in the line of calls that take turns. Dropping it gives it up.
-struct Turn(Pin<Box<MaybeDone<BoxFuture<'static, OwnedSemaphorePermit>>>>);
+pub(crate) struct Turn(Pin<Box<MaybeDone<BoxFuture<'static, OwnedSemaphorePermit>>>>);
 
 impl Turn {
-    fn queue(turns: &Arc<Semaphore>) -> Self {
+    pub(crate) fn queue(turns: &Arc<Semaphore>) -> Self {
         let turns = Arc::clone(turns);
         let acquire = async move { turns.acquire_owned().await.expect("the semaphore is never closed") };
         // Unconstrained: a task that has used up its share would not be queued by this poll.
@@ -549,7 +549,7 @@ impl Turn {
         Self(waiting)
     }
 
-    async fn come(&mut self) -> OwnedSemaphorePermit {
+    pub(crate) async fn come(&mut self) -> OwnedSemaphorePermit {
         self.0.as_mut().await;
         self.0.as_mut().take_output().expect("it was just awaited, once")
     }

@@ -9,6 +9,8 @@
 //! Upstreams that are configured alike share a book. A book is kept on disk where its content is known by its name:
 //! that makes the difference between answering `tools/list` at once and starting a server just to ask it.
 
+mod union;
+
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -16,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use greenroom_core::config::{PoolConfig, Reply, ToolFilter, UpstreamConfig};
-use greenroom_core::target::{Modes, Parameters, SessionMode};
+use greenroom_core::target::{BrowserMode, Modes, Parameters, SessionMode};
 use greenroom_upstream::rpc::CallError;
 use greenroom_upstream::{Driver, Upstream};
 use serde::Deserialize;
@@ -179,6 +181,10 @@ impl Additions {
             properties.insert(parameters.pool.clone(), pool_parameter(&self.pools));
             properties.insert(parameters.instance.clone(), instance_parameter());
         }
+        if self.modes.has_browsers() {
+            properties.insert(parameters.index.clone(), index_parameter(self.modes.browsers));
+            properties.insert(parameters.browser.clone(), browser_parameter());
+        }
         if let Some(default) = self.reply {
             properties.insert(parameters.reply.clone(), reply_parameter(default));
         }
@@ -191,7 +197,7 @@ impl Additions {
     }
 
     fn adds(&self) -> bool {
-        self.modes.has_sessions() || self.modes.pools
+        self.modes.has_sessions() || self.modes.pools || self.modes.has_browsers()
     }
 }
 
@@ -227,11 +233,39 @@ impl ToolBooks {
         upstream: &UpstreamConfig,
         pool: &PoolConfig,
     ) -> Arc<ToolBook> {
-        let name = driver.tool_list_name();
-        let key = match &name {
+        let key = match driver.tool_list_name() {
             Some(name) => format!("{name} {}", upstream.allow_unsafe_code),
             None => format!("{:?} {:?}", upstream.driver, upstream.env),
         };
+        self.book(key, driver, &pool.name, &pool.tools)
+    }
+
+    /// The book of an attached browser, shown under this name.
+    pub(crate) fn of_browser(
+        self: &Arc<Self>,
+        driver: &Arc<dyn Driver>,
+        address: &str,
+        place: &str,
+    ) -> Arc<ToolBook> {
+        let key = driver.tool_list_name().unwrap_or_else(|| address.to_owned());
+        self.book(key, driver, place, &ToolFilter::default())
+    }
+
+    /// A place is there no more.
+    pub(crate) fn forget(&self, place: &str) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.shown.retain(|(name, ..)| name != place);
+        self.compose(&known);
+    }
+
+    fn book(
+        self: &Arc<Self>,
+        key: String,
+        driver: &Arc<dyn Driver>,
+        place: &str,
+        filter: &ToolFilter,
+    ) -> Arc<ToolBook> {
+        let name = driver.tool_list_name();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let book = known.by_key.entry(key).or_insert_with(|| {
             let file = name.map(|name| self.cache_dir.join(format!("tools-{name}.json")));
@@ -243,10 +277,10 @@ impl ToolBooks {
         });
         let book = Arc::clone(book);
         let is_shown = |(name, shown, _): &(String, Arc<ToolBook>, ToolFilter)| {
-            *name == pool.name && Arc::ptr_eq(shown, &book)
+            name == place && Arc::ptr_eq(shown, &book)
         };
         if !known.shown.iter().any(is_shown) {
-            known.shown.push((pool.name.clone(), Arc::clone(&book), pool.tools.clone()));
+            known.shown.push((place.to_owned(), Arc::clone(&book), filter.clone()));
         }
         if book.is_known() {
             self.compose(&known);
@@ -320,7 +354,9 @@ impl ToolBooks {
         let lists: Vec<_> = known
             .shown
             .iter()
-            .filter_map(|(_, book, filter)| Some((book.current.borrow().clone()?, filter.clone())))
+            .filter_map(|(place, book, filter)| {
+                Some((place.as_str(), book.current.borrow().clone()?, filter))
+            })
             .collect();
         let list = Arc::new(ToolList::new(&lists, &self.additions));
         self.composed.send_if_modified(|current| {
@@ -367,22 +403,42 @@ pub(crate) enum Kind {
     Proxied(Option<Arc<Parameters>>),
 }
 
+/// A tool as some places have it.
+struct Variant<'a> {
+    tool: &'a UpstreamTool,
+    places: Vec<&'a str>,
+}
+
 pub struct ToolList {
     entries: Vec<ToolEntry>,
     hash: u64,
 }
 
 impl ToolList {
-    fn new(lists: &[(Arc<Vec<UpstreamTool>>, ToolFilter)], additions: &Additions) -> Self {
-        let mut entries: Vec<ToolEntry> = Vec::new();
-        let mut names = HashSet::new();
-        for (list, filter) in lists {
+    fn new(lists: &[(&str, Arc<Vec<UpstreamTool>>, &ToolFilter)], additions: &Additions) -> Self {
+        let mut order: Vec<Vec<Variant<'_>>> = Vec::new();
+        let mut names: HashMap<&str, usize> = HashMap::new();
+        for (place, list, filter) in lists {
             for tool in list.iter().filter(|tool| filter.shows(&tool.name)) {
-                if names.insert(tool.name.clone()) {
-                    entries.push(proxied(tool, additions));
+                let number = *names.entry(&tool.name).or_insert(order.len());
+                if number == order.len() {
+                    order.push(Vec::new());
+                }
+                let known = order[number].iter_mut().find(|known| known.tool.raw.get() == tool.raw.get());
+                match known {
+                    Some(known) => known.places.push(place),
+                    None => order[number].push(Variant { tool, places: vec![place] }),
                 }
             }
         }
+        let mut names: HashSet<String> = names.into_keys().map(str::to_owned).collect();
+        let mut entries: Vec<ToolEntry> = order
+            .iter()
+            .map(|variants| match variants.as_slice() {
+                [only] => proxied(only.tool, additions),
+                several => proxied(&union::of(several), additions),
+            })
+            .collect();
         for &own in &additions.own {
             if names.insert(own.name().to_owned()) {
                 let raw = own.describe(additions);
@@ -469,6 +525,25 @@ fn instance_parameter() -> Value {
         "description": "Number or alias of one browser in the pool, to come back to the same page. Not given: the next \
                         that is free, so calls may land on different browsers.",
     })
+}
+
+/// The schema of `browserIndex`.
+fn index_parameter(mode: BrowserMode) -> Value {
+    let description = match mode {
+        BrowserMode::Only => {
+            "Index of the browser to use (1-based). REQUIRED when several browsers are attached, and not to be given when there is \
+             only one. list_browsers shows them."
+        }
+        _ => {
+            "Index (1-based) of an attached browser to use, as list_browsers shows it. Not given: none of them."
+        }
+    };
+    json!({ "type": "integer", "minimum": 1, "description": description })
+}
+
+/// The schema of `browser`.
+fn browser_parameter() -> Value {
+    json!({ "type": "string", "description": "Name of an attached browser, instead of browserIndex." })
 }
 
 /// The schema of `reply`. It stands on every tool, so it is short.

@@ -1,7 +1,9 @@
 //! Drivers: what Greenroom knows about each kind of browser MCP server, behind one face.
 
 mod custom;
+mod devtools;
 mod playwright;
+mod profile;
 pub mod reading;
 
 use std::path::{Path, PathBuf};
@@ -19,9 +21,12 @@ use crate::process::{Process, SpawnError};
 use crate::rpc::{CallError, Ended, Notice, Peer, Pending, Progress, ServerInfo};
 
 pub use custom::CustomDriver;
+use devtools::Watcher;
+pub use devtools::{DevtoolsDriver, DevtoolsSetup, Endpoint, reachable};
 use playwright::shared::SharedContext;
 pub use playwright::shared::{SeatOptions, SharedHost};
-pub use playwright::{PlaywrightDriver, PlaywrightSetup, ProfileError, User, WindowsError};
+pub use playwright::{PlaywrightDriver, PlaywrightSetup, WindowsError};
+pub use profile::{ProfileError, User};
 use reading::{ReadLog, Reading};
 
 /// How long a browser may take to be told that a call is not wanted any more. One that hangs never answers.
@@ -35,10 +40,26 @@ pub trait Driver: Send + Sync + 'static {
     /// Starts a server and shakes hands with it.
     fn launch(&self) -> BoxFuture<'_, Result<Upstream, LaunchError>>;
 
+    /// Starts a server that is only asked for its tools. Its browser is not needed where it has not been started yet.
+    fn launch_to_list(&self) -> BoxFuture<'_, Result<Upstream, LaunchError>> {
+        self.launch()
+    }
+
     /// Starts a process whose browser many connections can share, each in an isolated context of its own. `None` where
     /// this kind of server cannot do that.
     fn launch_shared(&self) -> Option<BoxFuture<'_, Result<SharedHost, LaunchError>>> {
         None
+    }
+
+    /// Whether the browser answers, where it is one that somebody else has started. Anything else is there when it is
+    /// launched.
+    fn reachable(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Starts a server for one session. What it asks for beyond a folder is for those who can give it.
+    fn launch_seat<'a>(&'a self, _seat: &'a SeatOptions) -> BoxFuture<'a, Result<Upstream, LaunchError>> {
+        self.launch()
     }
 
     /// Whether calls may run beside one another on one upstream. A page has one state: there they take turns.
@@ -121,6 +142,9 @@ pub enum LaunchError {
     Profile(#[from] ProfileError),
     #[error(transparent)]
     Windows(#[from] WindowsError),
+    /// The server runs, and says why its browser does not.
+    #[error("{what} has no browser: {said}")]
+    NoBrowser { what: String, said: String },
     /// The host takes no such options; it would not take them the next time either.
     #[error("a browser cannot be opened as it is configured: {0}")]
     Options(String),
@@ -208,6 +232,11 @@ enum Behind {
     /// One context of a host that others use too.
     Shared(SharedContext),
     Process(Process),
+    /// A server with one browser, which may be gone or hang while the server answers.
+    Watched {
+        process: Process,
+        watcher: Watcher,
+    },
     Remote,
 }
 
@@ -217,7 +246,7 @@ impl Behind {
         match self {
             Self::Host { host, context } => Some((host, *context)),
             Self::Shared(shared) => Some((shared.host(), shared.context())),
-            Self::Process(_) | Self::Remote => None,
+            Self::Process(_) | Self::Watched { .. } | Self::Remote => None,
         }
     }
 }
@@ -236,7 +265,7 @@ impl Upstream {
         match &self.behind {
             Behind::Host { host, .. } => Some(host.pid()),
             Behind::Shared(shared) => Some(shared.host().pid()),
-            Behind::Process(process) => Some(process.pid()),
+            Behind::Process(process) | Behind::Watched { process, .. } => Some(process.pid()),
             Behind::Remote => None,
         }
     }
@@ -273,7 +302,7 @@ impl Upstream {
             Behind::Host { host, .. } => host.look(),
             // Its host is looked after by whoever launched it.
             Behind::Shared(_) => {}
-            Behind::Process(process) => process.look(),
+            Behind::Process(process) | Behind::Watched { process, .. } => process.look(),
             Behind::Remote => {}
         }
         let ping = async {
@@ -287,6 +316,9 @@ impl Upstream {
         if let Some((host, _)) = self.behind.context() {
             host.probe().await.map_err(|error| error.to_string())?;
         }
+        if let Behind::Watched { watcher, .. } = &self.behind {
+            watcher.probe(&self.peer).await?;
+        }
         Ok(())
     }
 
@@ -294,6 +326,9 @@ impl Upstream {
     /// still to be expected, in which case the browser is busy until it has come.
     pub async fn interrupt(&self, call: u64) -> AfterInterrupt {
         match self.behind.context() {
+            // Cancelling would change nothing but that the answer is not sent: the server goes on, and takes nothing
+            // else up before it is done.
+            None if matches!(self.behind, Behind::Watched { .. }) => AfterInterrupt::Answers,
             Some((host, context)) => {
                 // MCP's own cancellation would leave the page in the middle of things (and get no answer).
                 match tokio::time::timeout(INTERRUPT_LIMIT, host.stop_loading(context)).await {
@@ -329,7 +364,7 @@ impl Upstream {
         match &self.behind {
             Behind::Host { host, .. } => host.exit().await,
             Behind::Shared(shared) => shared.close().await,
-            Behind::Process(process) => {
+            Behind::Process(process) | Behind::Watched { process, .. } => {
                 process.look_well().await;
                 self.peer.close();
                 process.end(Duration::from_secs(2)).await;

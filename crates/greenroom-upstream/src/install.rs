@@ -1,4 +1,4 @@
-//! Getting what a browser needs onto the machine: the pinned server through npm, and a browser.
+//! Getting what a browser needs onto the machine: the pinned servers through npm, each when it is needed, and a browser.
 //!
 //! Installing is idempotent and safe to run twice at once: a file lock is held, what is there is looked at again
 //! under the lock, and a folder appears under its final name only when it is complete.
@@ -20,15 +20,79 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::Command;
 
 pub use machine::{Interop, Machine};
+pub(crate) use packages::DEVTOOLS_LOCK_FILE;
 pub use packages::LOCK_FILE;
+use packages::{DEVTOOLS, PLAYWRIGHT, Package};
 
 /// What the driver starts from.
 #[derive(Clone, Debug)]
 pub struct Installed {
     pub node: PathBuf,
-    pub host_script: PathBuf,
-    /// None where it is found by Windows.
+    /// What Node runs: our host around the server, or the server's own program.
+    pub script: PathBuf,
+    /// Where the server's packages are.
+    pub packages: PathBuf,
+    /// None where it is found by Windows, or where somebody else starts it.
     pub browser: Option<PathBuf>,
+}
+
+/// The servers that are installed here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Server {
+    Playwright,
+    Devtools,
+}
+
+impl Server {
+    /// The name of its package.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Playwright => "@playwright/mcp",
+            Self::Devtools => "chrome-devtools-mcp",
+        }
+    }
+
+    fn package(self) -> Package {
+        match self {
+            Self::Playwright => PLAYWRIGHT,
+            Self::Devtools => DEVTOOLS,
+        }
+    }
+
+    /// The oldest Node that it runs on, as major and minor version.
+    fn oldest_node(self) -> (u32, u32) {
+        match self {
+            Self::Playwright => (20, 0),
+            Self::Devtools => (20, 19),
+        }
+    }
+}
+
+/// A server, and the browser that it launches; none where it attaches to one that runs.
+#[derive(Clone, Debug)]
+pub struct Need {
+    pub server: Server,
+    pub browser: Option<BrowserConfig>,
+}
+
+impl Need {
+    pub fn playwright(browser: BrowserConfig) -> Self {
+        Self { server: Server::Playwright, browser: Some(browser) }
+    }
+
+    pub fn devtools(browser: BrowserConfig) -> Self {
+        Self { server: Server::Devtools, browser: Some(browser) }
+    }
+
+    /// The server alone, for browsers that somebody else has started.
+    pub fn to_attach(server: Server) -> Self {
+        Self { server, browser: None }
+    }
+
+    /// Whether both come to the same installation.
+    pub fn is_like(&self, other: &Self) -> bool {
+        Wanted::of(self) == Wanted::of(other)
+    }
 }
 
 /// What a machine has. Errors say what to do.
@@ -59,9 +123,9 @@ pub enum InstallError {
     )]
     NodeMissing,
     #[error(
-        "Node.js {found} is too old: version 20 or newer is needed. Update it; `node --version` shows what runs"
+        "Node.js {found} is too old: version {needed} or newer is needed. Update it; `node --version` shows what runs"
     )]
-    NodeTooOld { found: String },
+    NodeTooOld { found: String, needed: String },
     #[error("WSL_WINDOWS is for the Windows Node run from WSL, and this is not WSL. Remove the setting")]
     NotWsl,
     #[error(
@@ -100,27 +164,32 @@ fn folder(path: &Path) -> impl FnOnce(std::io::Error) -> InstallError + use<> {
     move |source| InstallError::Folder { path, source: Arc::new(source) }
 }
 
-const SERVER: &str = "the browser server (@playwright/mcp)";
-
 type Report = Arc<dyn Fn(Step) + Send + Sync>;
 
-/// What of a configuration decides which browser it takes.
+/// What of a need decides what is looked for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Wanted {
-    browser: &'static str,
+    server: Server,
+    browser: Option<WantedBrowser>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct WantedBrowser {
+    name: &'static str,
     headless: bool,
     executable: Option<PathBuf>,
     is_on_windows: bool,
 }
 
 impl Wanted {
-    fn of(config: &BrowserConfig) -> Self {
-        Self {
-            browser: config.browser.name(),
+    fn of(need: &Need) -> Self {
+        let browser = need.browser.as_ref().map(|config| WantedBrowser {
+            name: config.browser.name(),
             headless: config.headless,
             executable: config.executable_path.clone(),
             is_on_windows: config.wsl_windows,
-        }
+        });
+        Self { server: need.server, browser }
     }
 }
 
@@ -156,9 +225,9 @@ impl Installer {
 
     /// Finds everything that is needed, and installs what is missing. Those who want the same at the same time share one
     /// attempt and its outcome; whoever comes after a failure tries again.
-    pub async fn ensure(&self, browser: &BrowserConfig) -> Result<Installed, InstallError> {
-        let wanted = Wanted::of(browser);
-        let attempt = match self.join(&wanted, browser) {
+    pub async fn ensure(&self, need: &Need) -> Result<Installed, InstallError> {
+        let wanted = Wanted::of(need);
+        let attempt = match self.join(&wanted, need) {
             Ok(installed) => return Ok(installed),
             Err(attempt) => attempt,
         };
@@ -170,7 +239,7 @@ impl Installer {
     }
 
     /// What was found before, or else the attempt to wait for.
-    fn join(&self, wanted: &Wanted, browser: &BrowserConfig) -> Result<Installed, Shared<Attempt>> {
+    fn join(&self, wanted: &Wanted, need: &Need) -> Result<Installed, Shared<Attempt>> {
         let mut progress = self.progress();
         match progress.get(wanted) {
             Some(Progress::Found(installed)) => return Ok(installed.clone()),
@@ -182,8 +251,8 @@ impl Installer {
             }
             None => {}
         }
-        let (installer, browser) = (self.clone(), browser.clone());
-        let attempt = async move { installer.find_or_install(&browser).await }.boxed().shared();
+        let (installer, need) = (self.clone(), need.clone());
+        let attempt = async move { installer.find_or_install(&need).await }.boxed().shared();
         let weak = attempt.downgrade().expect("it has not been polled");
         progress.insert(wanted.clone(), Progress::Underway(weak));
         Err(attempt)
@@ -193,32 +262,55 @@ impl Installer {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn find_or_install(&self, browser: &BrowserConfig) -> Result<Installed, InstallError> {
-        if browser.wsl_windows {
+    async fn find_or_install(&self, need: &Need) -> Result<Installed, InstallError> {
+        if need.server == Server::Playwright
+            && need.browser.as_ref().is_some_and(|browser| browser.wsl_windows)
+        {
             return self.find_or_install_for_windows().await;
         }
         let node = self.machine.program("node").ok_or(InstallError::NodeMissing)?;
-        let packages = packages::folder(&self.data_dir);
-        let found = browser::find(&self.machine, browser)?;
+        let packages = need.server.package().folder(&self.data_dir);
+        let find = || match &need.browser {
+            Some(browser) => Ok::<_, InstallError>(browser::find(&self.machine, browser)?.map(Some)),
+            None => Ok(Some(None)),
+        };
+        let (found, is_complete) = (find()?, need.server.package().is_complete(&packages));
         // The usual case: everything is there, and no lock is needed to see that.
-        if let (Some(browser), true) = (&found, packages::is_complete(&packages)) {
-            let host_script = packages::host_script(&packages)?;
-            return Ok(Installed { node, host_script, browser: Some(browser.clone()) });
+        if let (Some(browser), true) = (&found, is_complete) {
+            return Self::installed(need.server, node, packages, browser.clone());
         }
-        if !packages::is_complete(&packages) {
-            self.permit(SERVER)?;
+        if !is_complete {
+            self.permit(need.server.package().title)?;
         }
-        if found.is_none() {
+        if let (Some(browser), None) = (&need.browser, &found) {
             self.permit(&format!("a browser ({})", browser.browser.name()))?;
         }
         let _lock = self.lock().await?;
-        self.install_packages(&node, &packages).await?;
-        let browser = match browser::find(&self.machine, browser)? {
-            Some(path) => path,
-            None => browser::install(self, browser, &node, &packages).await?,
+        self.install_packages(need.server, &node, &packages).await?;
+        let browser = match (find()?, &need.browser) {
+            (Some(found), _) => found,
+            (None, Some(browser)) => {
+                // It is Playwright that knows where to fetch one.
+                let playwright = PLAYWRIGHT.folder(&self.data_dir);
+                self.install_packages(Server::Playwright, &node, &playwright).await?;
+                Some(browser::install(self, browser, &node, &playwright).await?)
+            }
+            (None, None) => None,
         };
-        let host_script = packages::host_script(&packages)?;
-        Ok(Installed { node, host_script, browser: Some(browser) })
+        Self::installed(need.server, node, packages, browser)
+    }
+
+    fn installed(
+        server: Server,
+        node: PathBuf,
+        packages: PathBuf,
+        browser: Option<PathBuf>,
+    ) -> Result<Installed, InstallError> {
+        let script = match server {
+            Server::Playwright => packages::host_script(&packages)?,
+            Server::Devtools => packages::devtools_script(&packages),
+        };
+        Ok(Installed { node, script, packages, browser })
     }
 
     /// Windows has the Node and the browser. The packages are plain scripts, so the npm of this Linux may fetch them.
@@ -228,22 +320,27 @@ impl Installer {
         }
         let node = self.machine.windows_program("node.exe", "Program Files/nodejs");
         let node = node.ok_or(InstallError::WindowsNodeMissing)?;
-        let packages = packages::folder(&self.data_dir);
-        if !packages::is_complete(&packages) {
-            self.permit(SERVER)?;
+        let packages = PLAYWRIGHT.folder(&self.data_dir);
+        if !PLAYWRIGHT.is_complete(&packages) {
+            self.permit(PLAYWRIGHT.title)?;
             let npms_node = self.machine.program("node").ok_or(InstallError::NodeMissing)?;
             let _lock = self.lock().await?;
-            self.install_packages(&npms_node, &packages).await?;
+            self.install_packages(Server::Playwright, &npms_node, &packages).await?;
         }
-        let host_script = packages::host_script(&packages)?;
-        Ok(Installed { node, host_script, browser: None })
+        Self::installed(Server::Playwright, node, packages, None)
     }
 
     /// Needs the lock.
-    async fn install_packages(&self, node: &Path, packages: &Path) -> Result<(), InstallError> {
-        if !packages::is_complete(packages) {
-            self.node_version(node).await?;
-            packages::install(self, packages).await?;
+    async fn install_packages(
+        &self,
+        server: Server,
+        node: &Path,
+        packages: &Path,
+    ) -> Result<(), InstallError> {
+        let package = server.package();
+        if !package.is_complete(packages) {
+            self.node_version(node, server).await?;
+            package.install(self, packages).await?;
         }
         Ok(())
     }
@@ -253,13 +350,17 @@ impl Installer {
     }
 
     /// What is there, without changing anything.
-    pub async fn survey(&self, browser: &BrowserConfig) -> Survey {
+    pub async fn survey(&self, need: &Need) -> Survey {
         let node = match self.machine.program("node") {
-            Some(path) => self.node_version(&path).await.map(|version| (path, version)),
+            Some(path) => self.node_version(&path, need.server).await.map(|version| (path, version)),
             None => Err(InstallError::NodeMissing),
         };
-        let packages = packages::folder(&self.data_dir);
-        let browser = match browser::find(&self.machine, browser) {
+        let packages = need.server.package().folder(&self.data_dir);
+        let found = match &need.browser {
+            Some(browser) => browser::find(&self.machine, browser),
+            None => Ok(None),
+        };
+        let browser = match found {
             Ok(Some(path)) => {
                 let output = self.machine.command(&path).arg("--version").output().await;
                 let version = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
@@ -271,7 +372,7 @@ impl Installer {
         Survey {
             node,
             npm: self.machine.program("npm"),
-            server: packages::is_complete(&packages).then_some(packages),
+            server: need.server.package().is_complete(&packages).then_some(packages),
             browser,
         }
     }
@@ -293,17 +394,18 @@ impl Installer {
     }
 
     /// The version, if it is new enough.
-    async fn node_version(&self, node: &Path) -> Result<String, InstallError> {
+    async fn node_version(&self, node: &Path, server: Server) -> Result<String, InstallError> {
         let output = self.machine.command(node).arg("--version").output().await;
         let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
         let found = text.map_err(|_| InstallError::NodeMissing)?;
-        let major =
-            found.trim_start_matches('v').split('.').next().and_then(|major| major.parse::<u32>().ok());
-        if major.is_some_and(|major| major >= 20) {
-            Ok(found)
-        } else {
-            Err(InstallError::NodeTooOld { found })
+        let mut numbers = found.trim_start_matches('v').split('.').map(|part| part.parse::<u32>().ok());
+        let version = (numbers.next().flatten(), numbers.next().flatten());
+        let oldest @ (major, minor) = server.oldest_node();
+        if version.0.is_some_and(|found| (found, version.1.unwrap_or(0)) >= oldest) {
+            return Ok(found);
         }
+        let needed = if minor == 0 { major.to_string() } else { format!("{major}.{minor}") };
+        Err(InstallError::NodeTooOld { found, needed })
     }
 
     /// Runs a tool, showing what it prints; gives back its last lines when it fails.

@@ -1,10 +1,13 @@
 //! Children: started from one thread, their output kept in a ring, and ended with everything that came of them.
 
 mod before_exec;
+mod detached;
 mod family;
 mod log_ring;
 mod spawner;
 mod table;
+
+pub use detached::start_detached;
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};

@@ -43,6 +43,18 @@ pub(crate) struct Common {
     pub(crate) log_format: Option<String>,
 }
 
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct BrowserFlags {
+    /// Attach a running browser by the address of its debugging port; `|` and a command behind it say how to start it.
+    /// May be given several times
+    #[arg(long = "browserUrl", alias = "browser-url", value_name = "URL")]
+    urls: Vec<String>,
+
+    /// Attach a running browser by its WebSocket address. May be given several times
+    #[arg(long = "wsEndpoint", alias = "ws-endpoint", value_name = "URL")]
+    sockets: Vec<String>,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Serve MCP over HTTP, at /mcp, and to every `greenroom mcp` of the same user and data folder
@@ -53,6 +65,8 @@ pub(crate) enum Command {
         /// Port to listen on; 0 takes any free one [default: 34501]
         #[arg(long)]
         port: Option<String>,
+        #[command(flatten)]
+        browsers: BrowserFlags,
         #[command(flatten)]
         install: InstallFlags,
     },
@@ -65,6 +79,8 @@ pub(crate) enum Command {
         /// Use this server and no other: `unix:PATH`, the socket in its data folder, or `http://HOST:PORT`
         #[arg(long, value_name = "URL", conflicts_with = "standalone")]
         connect: Option<Target>,
+        #[command(flatten)]
+        browsers: BrowserFlags,
         #[command(flatten)]
         install: InstallFlags,
     },
@@ -244,8 +260,16 @@ impl Cli {
             | Command::Scale { server, .. } => (server.host.clone(), server.port.clone()),
             _ => (None, None),
         };
+        let browsers = match &self.command {
+            Command::Serve { browsers, .. } | Command::Mcp { browsers, .. } => browsers.clone(),
+            _ => BrowserFlags::default(),
+        };
+        // One value with a line for each.
+        let lines = |values: Vec<String>| Some(values.join("\n")).filter(|lines| !lines.is_empty());
         let common = &self.common;
         let flags = [
+            ("BROWSER_URLS", "--browserUrl", lines(browsers.urls)),
+            ("WS_ENDPOINTS", "--wsEndpoint", lines(browsers.sockets)),
             ("HTTP_HOST", "--host", host),
             ("HTTP_PORT", "--port", port),
             ("DATA_DIR", "--data-dir", common.data_dir.clone()),

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use greenroom_core::config::{BrowserConfig, Config, Driver, HttpConfig, Transport};
-use greenroom_upstream::install::{Installer, Machine, Survey};
+use greenroom_upstream::install::{Installer, Machine, Need, Survey};
 use greenroom_upstream::run_folder;
 
-use crate::config_files;
 use crate::local_client::Server;
+use crate::{config_files, run};
 
 /// One thing that was looked at.
 #[derive(PartialEq, Eq)]
@@ -35,9 +35,11 @@ pub(crate) async fn examine(config: &Config) -> Result<ExitCode> {
     let data_dir = config_files::data_dir(config)?;
     let mut findings = Vec::new();
     for instance in config.pools.iter().flat_map(|pool| &pool.instances) {
-        let found = match &instance.upstream.driver {
-            Driver::Playwright(browser) => playwright(&data_dir, browser).await,
-            Driver::Custom(custom) => vec![custom_server(&custom.transport)],
+        let driver = &instance.upstream.driver;
+        let found = match (driver, run::need(driver)) {
+            (Driver::Custom(custom), _) => vec![custom_server(&custom.transport)],
+            (_, Some(need)) => installation(&data_dir, &need).await,
+            (_, None) => Vec::new(),
         };
         // What instances share is said once.
         for finding in found {
@@ -68,9 +70,9 @@ pub(crate) async fn examine(config: &Config) -> Result<ExitCode> {
     Ok(if ill == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn playwright(data_dir: &Path, browser: &BrowserConfig) -> Vec<Finding> {
+async fn installation(data_dir: &Path, need: &Need) -> Vec<Finding> {
     let installer = Installer::new(data_dir.to_owned(), Machine::this(), false, |_| {});
-    let Survey { node, npm, server, browser: found } = installer.survey(browser).await;
+    let Survey { node, npm, server, browser: found } = installer.survey(need).await;
     let install = "Run `greenroom install`.";
     let node = match node {
         Ok((path, version)) => Finding::well("node", format!("{version} at {}", path.display())),
@@ -85,15 +87,18 @@ async fn playwright(data_dir: &Path, browser: &BrowserConfig) -> Vec<Finding> {
     };
     let server = match server {
         Some(path) => Finding::well("server", path.display().to_string()),
-        None => Finding::ill("server", "@playwright/mcp is not installed", install),
+        None => Finding::ill("server", format!("{} is not installed", need.server.name()), install),
     };
-    let sandbox = sandbox(browser);
-    let browser = match found {
-        Ok(Some((path, version))) => Finding::well("browser", format!("{version} at {}", path.display())),
-        Ok(None) => Finding::ill("browser", format!("no {} was found", browser.browser.name()), install),
-        Err(error) => Finding::ill("browser", "not usable", error.to_string()),
-    };
-    vec![node, npm, server, browser, sandbox]
+    let mut findings = vec![node, npm, server];
+    if let Some(browser) = &need.browser {
+        findings.push(match found {
+            Ok(Some((path, version))) => Finding::well("browser", format!("{version} at {}", path.display())),
+            Ok(None) => Finding::ill("browser", format!("no {} was found", browser.browser.name()), install),
+            Err(error) => Finding::ill("browser", "not usable", error.to_string()),
+        });
+        findings.push(sandbox(browser));
+    }
+    findings
 }
 
 fn sandbox(browser: &BrowserConfig) -> Finding {

@@ -11,11 +11,13 @@ use anyhow::{Context, Result};
 use greenroom_api::http::serve_http;
 use greenroom_api::local::{self, ConnectError, Hello, LocalService, LocalSocket, serve_local};
 use greenroom_api::mcp::serve_stdio;
-use greenroom_core::config::{BrowserConfig, Config, Driver as DriverConfig, Start};
+use greenroom_core::config::{Config, Driver as DriverConfig, Start};
 use greenroom_core::target::SessionName;
-use greenroom_engine::{Bound, Caller, DriverFactory, Engine, EngineConfig, Origin};
-use greenroom_upstream::driver::{CustomDriver, PlaywrightDriver, PlaywrightSetup};
-use greenroom_upstream::install::{Installer, Machine};
+use greenroom_engine::{AttachFactory, Bound, Caller, DriverFactory, Engine, EngineConfig, Origin};
+use greenroom_upstream::driver::{
+    CustomDriver, DevtoolsDriver, DevtoolsSetup, PlaywrightDriver, PlaywrightSetup,
+};
+use greenroom_upstream::install::{Installer, Machine, Need, Server};
 use greenroom_upstream::run_folder::{self, Run, Swept};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -57,7 +59,7 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
         Command::Db { command: DbCommand::Check } => history::db::check(&config),
         Command::Install => start(&config)?.block_on(install(&config)),
         Command::Serve { install, .. } => start(&config)?.block_on(serve(&config, !install.no_install)),
-        Command::Mcp { install, standalone, connect } => {
+        Command::Mcp { install, standalone, connect, .. } => {
             let runtime = start(&config)?;
             let server = match (standalone, connect) {
                 (true, _) => None,
@@ -84,44 +86,57 @@ fn say(text: &str) -> Result<ExitCode> {
 }
 
 async fn install(config: &Config) -> Result<ExitCode> {
-    let browsers = browsers(config);
-    if browsers.is_empty() {
+    let needs = needs(config);
+    if needs.is_empty() {
         return say("Nothing to install: DRIVER=custom brings its own server.\n");
     }
     let data_dir = config_files::data_dir(config)?;
     let installer = installer(&data_dir, true);
-    let mut shown = String::new();
-    for browser in browsers {
-        let installed = installer.ensure(browser).await.context(Exit::Install)?;
-        if shown.is_empty() {
-            let server = installed.host_script.parent().unwrap_or(&data_dir).display().to_string();
-            shown = format!(
-                "Everything is there.\n  node     {}\n  server   {server}\n",
-                installed.node.display()
-            );
+    let mut lines: Vec<String> = Vec::new();
+    for need in needs {
+        let installed = installer.ensure(&need).await.context(Exit::Install)?;
+        let mut found = vec![("node", installed.node), ("server", installed.packages)];
+        if let Some(browser) = &need.browser {
+            let path = installed.browser.unwrap_or_else(|| PathBuf::from("found by Windows"));
+            found.push((browser.browser.name(), path));
         }
-        let path = installed
-            .browser
-            .map_or_else(|| "found by Windows".to_owned(), |path| path.display().to_string());
-        shown.push_str(&format!("  {:<8} {path}\n", browser.browser.name()));
+        for (what, path) in found {
+            let line = format!("  {what:<8} {}\n", path.display());
+            // What browsers share is said once.
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
     }
-    say(&shown)
+    say(&format!("Everything is there.\n{}", lines.concat()))
 }
 
-/// Every kind of browser that some instance needs, each once.
-fn browsers(config: &Config) -> Vec<&BrowserConfig> {
-    let mut browsers: Vec<&BrowserConfig> = Vec::new();
+/// Everything that some instance needs, each once.
+fn needs(config: &Config) -> Vec<Need> {
+    let mut needs: Vec<Need> = Vec::new();
+    if !config.browsers.is_empty() {
+        needs.push(Need::to_attach(Server::Devtools));
+    }
+    // Where every call goes to an attached browser, none is launched.
+    if config.has_only_browsers() {
+        return needs;
+    }
     for instance in config.pools.iter().flat_map(|pool| &pool.instances) {
-        let DriverConfig::Playwright(browser) = &instance.upstream.driver else { continue };
-        let same = |known: &&BrowserConfig| {
-            (known.browser, known.headless, &known.executable_path)
-                == (browser.browser, browser.headless, &browser.executable_path)
-        };
-        if !browsers.iter().any(same) {
-            browsers.push(browser);
+        let Some(need) = need(&instance.upstream.driver) else { continue };
+        if !needs.iter().any(|known| known.is_like(&need)) {
+            needs.push(need);
         }
     }
-    browsers
+    needs
+}
+
+/// What has to be installed for a driver, if anything.
+pub(crate) fn need(driver: &DriverConfig) -> Option<Need> {
+    match driver {
+        DriverConfig::Playwright(browser) => Some(Need::playwright(*browser.clone())),
+        DriverConfig::ChromeDevtools(browser) => Some(Need::devtools(*browser.clone())),
+        DriverConfig::Custom(_) => None,
+    }
 }
 
 async fn serve(config: &Config, may_install: bool) -> Result<ExitCode> {
@@ -234,10 +249,10 @@ async fn mcp(config: &Config, may_install: bool) -> Result<ExitCode> {
     let installer = installer(&data_dir, may_install);
     // The client waits for our answer to `initialize`, and not for long. What goes wrong here is said by the first call
     // that needs a browser.
-    for browser in browsers(config) {
-        let (browser, installer) = (browser.clone(), installer.clone());
+    for need in needs(config) {
+        let installer = installer.clone();
         tokio::spawn(async move {
-            if let Err(error) = installer.ensure(&browser).await {
+            if let Err(error) = installer.ensure(&need).await {
                 tracing::error!("{:#}", anyhow::Error::new(error));
             }
         });
@@ -293,14 +308,14 @@ fn begin_run(data_dir: &Path) -> Result<Arc<Run>> {
 
 /// Installs what is missing. Where some browsers can be had and others cannot, the pools that can run do.
 async fn prepare(config: &Config, installer: &Installer) -> Result<()> {
-    let browsers = browsers(config);
+    let needs = needs(config);
     let mut missing = Vec::new();
-    for browser in &browsers {
-        if let Err(error) = installer.ensure(browser).await {
+    for need in &needs {
+        if let Err(error) = installer.ensure(need).await {
             missing.push(anyhow::Error::new(error));
         }
     }
-    if !browsers.is_empty() && missing.len() == browsers.len() {
+    if !needs.is_empty() && missing.len() == needs.len() {
         return Err(missing.remove(0).context(Exit::Install));
     }
     for error in missing {
@@ -333,27 +348,57 @@ fn engine(
         data_dir: data_dir.clone(),
         run_id: run.id().to_owned(),
         history: config.history,
+        browsers: config.browsers.clone(),
+        connect: config.connect,
+        attach: attach(config, &data_dir, &installer, &run, &workspace),
+        browser_limits: config.browser_limits,
     };
     let drivers: DriverFactory = Arc::new(move |pool, instance| {
         let upstream = &instance.upstream;
+        let id = instance.id.to_string();
+        let output = data_dir.join("output");
+        let output_dir = if pool.is_implicit { output } else { output.join(&pool.name).join(&id) };
+        let profile_dir = data_dir.join("profiles").join(&pool.name).join(&id);
+        let (run, installer, workspace) = (Arc::clone(&run), installer.clone(), workspace.clone());
         match &upstream.driver {
             DriverConfig::Playwright(browser) => {
-                let id = instance.id.to_string();
-                let output = data_dir.join("output");
-                let setup = PlaywrightSetup {
-                    run: Arc::clone(&run),
-                    installer: installer.clone(),
-                    output_dir: if pool.is_implicit { output } else { output.join(&pool.name).join(&id) },
-                    workspace: workspace.clone(),
-                    profile_dir: data_dir.join("profiles").join(&pool.name).join(&id),
-                    warm: pool.start == Start::Eager,
-                };
+                let warm = pool.start == Start::Eager;
+                let setup = PlaywrightSetup { run, installer, output_dir, workspace, profile_dir, warm };
                 Arc::new(PlaywrightDriver::new(*browser.clone(), upstream, setup))
             }
-            DriverConfig::Custom(custom) => Arc::new(CustomDriver::new(custom, upstream, Arc::clone(&run))),
+            DriverConfig::ChromeDevtools(browser) => {
+                let setup = DevtoolsSetup { run, installer, output_dir, workspace, profile_dir };
+                Arc::new(DevtoolsDriver::new(*browser.clone(), upstream, setup))
+            }
+            DriverConfig::Custom(custom) => Arc::new(CustomDriver::new(custom, upstream, run)),
         }
     });
     Ok(Engine::new(engine, &drivers))
+}
+
+/// How browsers are driven that somebody else has started.
+fn attach(
+    config: &Config,
+    data_dir: &Path,
+    installer: &Installer,
+    run: &Arc<Run>,
+    workspace: &Path,
+) -> AttachFactory {
+    // What holds for everything; there is always a pool, if only the one that nobody has configured.
+    let upstream = config.pools[0].instances[0].upstream.clone();
+    let (run, installer) = (Arc::clone(run), installer.clone());
+    let (output_dir, workspace) = (data_dir.join("output"), workspace.to_owned());
+    let profile_dir = data_dir.join("profiles");
+    Arc::new(move |browser| {
+        let setup = DevtoolsSetup {
+            run: Arc::clone(&run),
+            installer: installer.clone(),
+            output_dir: output_dir.clone(),
+            workspace: workspace.clone(),
+            profile_dir: profile_dir.clone(),
+        };
+        Arc::new(DevtoolsDriver::attached(browser.endpoint.clone(), &upstream, setup))
+    })
 }
 
 fn working_dir() -> Result<PathBuf> {

@@ -3,6 +3,7 @@
 
 use toml::Value as Toml;
 
+use super::browsers;
 use super::env::unknown;
 use super::keys::{Key, Level};
 use super::mistake::Mistake;
@@ -25,11 +26,15 @@ pub fn file_layer(source: Source, text: &str) -> Layer {
         }
     };
     for (table, content) in tables {
+        if table == "browsers" {
+            browsers::read_tables(&mut layer, content);
+            continue;
+        }
         let Toml::Table(content) = content else {
             layer.mistakes.push(Mistake::new(
                 place(&table, &layer.source),
                 "keys stand inside of tables",
-                "The tables are `[server]`, `[defaults]` and `[pools.NAME]`.",
+                "The tables are `[server]`, `[defaults]`, `[pools.NAME]` and `[[browsers]]`.",
             ));
             continue;
         };
@@ -43,7 +48,7 @@ pub fn file_layer(source: Source, text: &str) -> Layer {
             _ => layer.mistakes.push(Mistake::new(
                 place(&table, &layer.source),
                 "there is no such table",
-                "The tables are `[server]`, `[defaults]` and `[pools.NAME]`; keys stand inside of them.",
+                "The tables are `[server]`, `[defaults]`, `[pools.NAME]` and `[[browsers]]`; keys stand inside of them.",
             )),
         }
     }

@@ -178,11 +178,11 @@ pub static KEYS: &[Key] = &[
     ),
     server(
         "ADDRESSING",
-        Kind::Choice(&["auto", "session", "pool"]),
+        Kind::Choice(&["auto", "session", "pool", "browser"]),
         Some("auto"),
-        "Which parameters are added to the tools. `auto`: those that can mean something, so `sessionId`, and \
-         `browser_pool` and `browser_instance` once a pool is configured. `session`: only `sessionId`, and every call has to \
-         give it. `pool`: only the other two.",
+        "Which parameters are added to the tools. `auto`: those that can mean something, so `sessionId`, \
+         `browser_pool` and `browser_instance` once a pool is configured, `browserIndex` and `browser` once a browser is attached. \
+         `session`: only `sessionId`, and every call has to give it. `pool`, `browser`: only the two of that kind.",
     ),
     server(
         "IMPLICIT_SESSION",
@@ -209,6 +209,28 @@ pub static KEYS: &[Key] = &[
         Some("5000"),
         "How long calls in flight have to finish when Greenroom is asked to stop.",
     ),
+    // A start command may stand behind an address, and whoever sets them sends what agents do elsewhere.
+    operator(server(
+        "BROWSER_URLS",
+        Kind::Addresses,
+        None,
+        "Browsers to attach, by the address of their debugging port, such as `http://127.0.0.1:9222`, separated by commas. \
+         `|` and a command behind an address say how to start that browser; `{port}` and `{url}` in it are filled in. On the \
+         command line `--browserUrl`, once for each. `[[browsers]]` in a file has names and more.",
+    )),
+    operator(server(
+        "WS_ENDPOINTS",
+        Kind::Addresses,
+        None,
+        "Browsers to attach, by WebSocket address, written like BROWSER_URLS. On the command line `--wsEndpoint`.",
+    )),
+    operator(server(
+        "CONNECT_BROWSERS",
+        Kind::Choice(&["none", "loopback", "any"]),
+        Some("loopback"),
+        "Which further browsers agents may attach while Greenroom runs, where any are attached at all: none, those on this machine, \
+         or any.",
+    )),
     server(
         "HISTORY",
         Kind::Bool,
@@ -364,9 +386,11 @@ pub static KEYS: &[Key] = &[
     ),
     browser(
         "DRIVER",
-        Kind::Choice(&["playwright", "custom"]),
+        Kind::Choice(&["playwright", "chrome-devtools", "custom"]),
         Some("playwright"),
-        "Which browser MCP server is driven: the pinned `@playwright/mcp`, or any other by UPSTREAM_COMMAND or UPSTREAM_URL.",
+        "Which browser MCP server is driven: the pinned `@playwright/mcp`, the pinned `chrome-devtools-mcp`, which works with \
+         Chromium and its kin and has tools for performance, network and memory, or any other by UPSTREAM_COMMAND or \
+         UPSTREAM_URL.",
     ),
     operator(browser(
         "UPSTREAM_COMMAND",

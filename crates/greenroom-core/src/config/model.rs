@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::browsers;
 use super::mistake::Mistake;
-use super::pools::{self, PoolConfig};
+use super::pools::{self, PoolConfig, Reply};
 use super::settings::{Settings, Source, View, place};
 use super::value::Value;
+use crate::attach::AttachedConfig;
 use crate::supervision::Supervision;
 
 #[derive(Clone, Debug)]
@@ -26,6 +28,10 @@ pub struct Config {
     pub session_files_grace: Duration,
     /// `None`: nothing is written down.
     pub history: Option<HistoryConfig>,
+    /// Browsers that somebody else has started.
+    pub browsers: Vec<AttachedConfig>,
+    pub connect: ConnectPolicy,
+    pub browser_limits: BrowserLimits,
     /// At least one; the default pool first.
     pub pools: Vec<PoolConfig>,
     /// Every value with its source, for `config show`.
@@ -38,6 +44,30 @@ pub enum Addressing {
     Auto,
     Session,
     Pool,
+    Browser,
+}
+
+/// Which browsers agents may attach.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ConnectPolicy {
+    Nobody,
+    /// Those on this machine.
+    #[default]
+    Loopback,
+    Anybody,
+}
+
+/// What holds for calls to attached browsers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BrowserLimits {
+    /// `None`: a call may take as long as it takes.
+    pub call_timeout: Option<Duration>,
+    /// Bytes of text in one reply at most; 0 for any number.
+    pub reply_budget: usize,
+    /// How calls are answered that do not say.
+    pub reply: Reply,
+    /// When they are looked at, and when they count as gone. They are never restarted.
+    pub supervision: Supervision,
 }
 
 /// What is written down of calls, and for how long. `None`: forever, or without bound.
@@ -84,7 +114,23 @@ pub struct UpstreamConfig {
 #[derive(Clone, Debug)]
 pub enum Driver {
     Playwright(Box<BrowserConfig>),
+    ChromeDevtools(Box<BrowserConfig>),
     Custom(CustomConfig),
+}
+
+impl Driver {
+    /// The browser that it launches, where Greenroom knows.
+    pub fn browser(&self) -> Option<&BrowserConfig> {
+        match self {
+            Self::Playwright(browser) | Self::ChromeDevtools(browser) => Some(browser),
+            Self::Custom(_) => None,
+        }
+    }
+
+    /// Whether it is known to show pages, so that each agent wants one of its own.
+    pub fn has_pages(&self) -> bool {
+        self.browser().is_some()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -191,6 +237,15 @@ impl Browser {
 }
 
 impl Config {
+    /// Every call goes to a browser that somebody else has started.
+    pub fn has_only_browsers(&self) -> bool {
+        match self.addressing {
+            Addressing::Browser => true,
+            Addressing::Auto => !self.browsers.is_empty() && self.pools.iter().all(|pool| pool.is_implicit),
+            Addressing::Session | Addressing::Pool => false,
+        }
+    }
+
     /// Reads the settings into types and checks what only shows when keys are seen together. Where a key has a
     /// mistake of its own its default stands in, so that the checks can go on.
     pub(super) fn build(settings: Settings, mistakes: &mut Vec<Mistake>) -> Self {
@@ -222,6 +277,7 @@ impl Config {
         let addressing = match read.text("ADDRESSING").as_str() {
             "pool" => Addressing::Pool,
             "session" => Addressing::Session,
+            "browser" => Addressing::Browser,
             _ => Addressing::Auto,
         };
         let (data_dir, log) = (read.path("DATA_DIR"), read.text("LOG"));
@@ -238,6 +294,18 @@ impl Config {
             blob_ttl: read.bound("BLOB_TTL_HOURS").map(|hours| Duration::from_secs(hours * 60 * 60)),
             blob_max_bytes: read.bound("BLOB_MAX_MB").map(|size| size * 1024 * 1024),
         });
+        let browsers = browsers::build(&settings, &read, mistakes);
+        let connect = match read.text("CONNECT_BROWSERS").as_str() {
+            "none" => ConnectPolicy::Nobody,
+            "any" => ConnectPolicy::Anybody,
+            _ => ConnectPolicy::Loopback,
+        };
+        let browser_limits = BrowserLimits {
+            call_timeout: read.optional_duration("CALL_TIMEOUT"),
+            reply_budget: usize::try_from(read.number("REPLY_BUDGET")).unwrap_or(usize::MAX),
+            reply: Reply::named(&read.text("REPLY")).unwrap_or_default(),
+            supervision: read.supervision(),
+        };
         let pools = pools::build(&settings, mistakes);
         Self {
             http,
@@ -250,6 +318,9 @@ impl Config {
             max_sessions_per_caller,
             session_files_grace,
             history,
+            browsers,
+            connect,
+            browser_limits,
             pools,
             settings,
         }
@@ -260,6 +331,25 @@ fn is_loopback(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost")
         || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
+
+/// Keys that only Playwright can honour.
+const NOT_DEVTOOLS: [&str; 12] = [
+    "CAPS",
+    "TIMEOUT",
+    "TIMEOUT_ACTION",
+    "TIMEOUT_NAVIGATION",
+    "TIMEOUT_SETTLE",
+    "STORAGE_STATE",
+    "DEVICE",
+    "ALLOWED_ORIGINS",
+    "BLOCKED_ORIGINS",
+    "IMAGE_RESPONSES",
+    "INIT_SCRIPT",
+    "WSL_WINDOWS",
+];
+
+/// Those that keep pages from something.
+const GUARDS: [&str; 2] = ["ALLOWED_ORIGINS", "BLOCKED_ORIGINS"];
 
 /// Typed access to settings whose kinds the key table fixes.
 pub(super) struct Reader<'a> {
@@ -285,6 +375,17 @@ impl<'a> Reader<'a> {
         self.view.get(name).source != Source::BuiltIn
     }
 
+    fn supervision(&self) -> Supervision {
+        Supervision {
+            check_interval: self.duration("HEALTH_CHECK_INTERVAL"),
+            check_timeout: self.duration("HEALTH_CHECK_TIMEOUT"),
+            check_failures: self.count("HEALTH_CHECK_FAILURES"),
+            restart_max: self.count("RESTART_MAX"),
+            restart_window: self.duration("RESTART_WINDOW"),
+            ..Supervision::default()
+        }
+    }
+
     /// `profile` is where the browser keeps what it knows.
     pub(super) fn upstream(&self, profile: Profile, mistakes: &mut Vec<Mistake>) -> UpstreamConfig {
         UpstreamConfig {
@@ -292,14 +393,7 @@ impl<'a> Reader<'a> {
             env: self.pairs("ENV"),
             call_timeout: self.optional_duration("CALL_TIMEOUT"),
             start_timeout: self.duration("START_TIMEOUT"),
-            supervision: Supervision {
-                check_interval: self.duration("HEALTH_CHECK_INTERVAL"),
-                check_timeout: self.duration("HEALTH_CHECK_TIMEOUT"),
-                check_failures: self.count("HEALTH_CHECK_FAILURES"),
-                restart_max: self.count("RESTART_MAX"),
-                restart_window: self.duration("RESTART_WINDOW"),
-                ..Supervision::default()
-            },
+            supervision: self.supervision(),
             max_message_bytes: self.mebibytes("MAX_MESSAGE_MB"),
             allow_unsafe_code: self.bool("ALLOW_UNSAFE_CODE"),
         }
@@ -395,25 +489,30 @@ impl<'a> Reader<'a> {
     fn driver(&self, profile: Profile, mistakes: &mut Vec<Mistake>) -> Driver {
         let command = self.list("UPSTREAM_COMMAND");
         let url = self.optional_text("UPSTREAM_URL");
-        if self.text("DRIVER") != "custom" {
+        let driver = self.text("DRIVER");
+        if driver != "custom" {
             for (name, set) in [("UPSTREAM_COMMAND", command.is_some()), ("UPSTREAM_URL", url.is_some())] {
                 if set {
                     mistakes.push(Mistake::new(
                         self.place(name),
-                        "it is only used with DRIVER=custom, and the driver is `playwright`",
+                        format!("it is only used with DRIVER=custom, and the driver is `{driver}`"),
                         "Set DRIVER=custom, or remove it.",
                     ));
                 }
             }
-            return Driver::Playwright(Box::new(self.browser(profile, mistakes)));
         }
-        match (command, url) {
-            (Some(mut words), None) => {
+        match (driver.as_str(), command, url) {
+            ("playwright", ..) => Driver::Playwright(Box::new(self.browser(profile, mistakes))),
+            ("chrome-devtools", ..) => {
+                self.check_devtools(mistakes);
+                Driver::ChromeDevtools(Box::new(self.browser(profile, mistakes)))
+            }
+            (_, Some(mut words), None) => {
                 let program = words.remove(0);
                 Driver::Custom(CustomConfig { transport: Transport::Stdio { program, args: words } })
             }
-            (None, Some(url)) => Driver::Custom(CustomConfig { transport: Transport::Http { url } }),
-            (command, _) => {
+            (_, None, Some(url)) => Driver::Custom(CustomConfig { transport: Transport::Http { url } }),
+            (_, command, _) => {
                 let (problem, remedy) = if command.is_some() {
                     ("both UPSTREAM_COMMAND and UPSTREAM_URL are set", "Remove one of them.")
                 } else {
@@ -428,8 +527,34 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// What `chrome-devtools-mcp` cannot do is said, not left out.
+    fn check_devtools(&self, mistakes: &mut Vec<Mistake>) {
+        let driver = self.view.get("DRIVER");
+        for name in NOT_DEVTOOLS {
+            let setting = self.view.get(name);
+            // A value from farther away is for the pools of the other driver. A guard is for everybody.
+            let is_meant = setting.level >= driver.level || GUARDS.contains(&name);
+            if self.is_written(name) && is_meant {
+                mistakes.push(Mistake::new(
+                    self.place(name),
+                    "there is nothing like it with DRIVER=chrome-devtools",
+                    "Remove it, or set DRIVER=playwright.",
+                ));
+            }
+        }
+        let browser = Browser::named(&self.text("BROWSER"));
+        if !browser.is_chromium() {
+            mistakes.push(Mistake::new(
+                self.place("BROWSER"),
+                format!("DRIVER=chrome-devtools cannot drive {}", browser.name()),
+                "Set BROWSER=chromium, chrome or msedge beside it, or DRIVER=playwright.",
+            ));
+        }
+    }
+
     fn browser(&self, profile: Profile, mistakes: &mut Vec<Mistake>) -> BrowserConfig {
-        if self.is_written("STORAGE_STATE") && profile != Profile::Isolated {
+        let is_for_playwright = self.text("DRIVER") != "chrome-devtools";
+        if is_for_playwright && self.is_written("STORAGE_STATE") && profile != Profile::Isolated {
             mistakes.push(Mistake::new(
                 self.place("STORAGE_STATE"),
                 "a browser that keeps its profile cannot begin with another state",

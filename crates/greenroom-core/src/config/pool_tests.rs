@@ -38,7 +38,7 @@ fn mistakes(layers: Vec<Layer>) -> String {
 fn browser(instance: &InstanceConfig) -> &BrowserConfig {
     match &instance.upstream.driver {
         Driver::Playwright(browser) => browser,
-        Driver::Custom(custom) => panic!("expected a browser, got {custom:?}"),
+        other => panic!("expected Playwright's browser, got {other:?}"),
     }
 }
 
@@ -373,4 +373,31 @@ fn instances_beyond_the_configured_ones_follow_the_pool() {
     assert_eq!((further.id, further.alias.as_deref()), (7, None));
     assert_eq!(browser(&further).browser, Browser::Chromium);
     assert_eq!(config.pools[0].instance(0).unwrap().alias.as_deref(), Some("edge_main"));
+}
+
+#[test]
+fn chrome_devtools_is_a_driver_of_a_pool_and_takes_what_it_can_do() {
+    let config = loaded(vec![env(
+        "PW_MCP_PROXY_CAPS=pdf\nPW_MCP_PROXY_TIMEOUT=1000\nPW_MCP_PROXY__A_INSTANCES=1\nPW_MCP_PROXY__A_IS_DEFAULT=true
+        PW_MCP_PROXY__DEV_INSTANCES=2\nPW_MCP_PROXY__DEV_DRIVER=chrome-devtools\nPW_MCP_PROXY__DEV_BROWSER=chrome
+        PW_MCP_PROXY__DEV_VIEWPORT_SIZE=800x600\nPW_MCP_PROXY__DEV_USER_AGENT=mine",
+    )]);
+    assert_eq!(browser(&pool(&config, "A").instances[0]).caps, ["pdf"]);
+    let driver = &pool(&config, "DEV").instances[1].upstream.driver;
+    // What stands farther away than the driver is for the other pools.
+    let Driver::ChromeDevtools(browser) = driver else { panic!("expected chrome-devtools, got {driver:?}") };
+    assert_eq!((browser.browser, browser.viewport), (Browser::Chrome, Some((800, 600))));
+    assert!(driver.has_pages());
+}
+
+#[test]
+fn what_chrome_devtools_cannot_do_is_a_mistake_where_it_is_meant_for_it() {
+    let shown = mistakes(vec![env(
+        "PW_MCP_PROXY_BLOCKED_ORIGINS=https://x.example\nPW_MCP_PROXY_DEVICE=Pixel 7
+        PW_MCP_PROXY__DEV_INSTANCES=1\nPW_MCP_PROXY__DEV_IS_DEFAULT=true\nPW_MCP_PROXY__DEV_DRIVER=chrome-devtools
+        PW_MCP_PROXY__DEV_BROWSER=firefox\nPW_MCP_PROXY__DEV_CAPS=pdf\nPW_MCP_PROXY__DEV__0_INIT_SCRIPT=/x.js",
+    )]);
+    insta::assert_snapshot!(shown);
+    let everywhere = mistakes(vec![env("PW_MCP_PROXY_DRIVER=chrome-devtools\nPW_MCP_PROXY_DEVICE=Pixel 7")]);
+    assert!(everywhere.contains("DEVICE") && everywhere.contains("DRIVER=playwright"), "{everywhere}");
 }

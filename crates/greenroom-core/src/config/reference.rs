@@ -36,8 +36,9 @@ pub fn reference_markdown() -> String {
                 let _ = write!(notes, " *Level: {}.*", levels.join(", "));
             }
             let default = key.default.map_or_else(|| "not set".to_owned(), |text| format!("`{text}`"));
-            let _ =
-                writeln!(out, "| `{}` | {} | {default} | {}{notes} |", key.name, kind(key.kind), key.meaning);
+            // In a table this ends a cell, also between backquotes.
+            let meaning = key.meaning.replace('|', "\\|");
+            let _ = writeln!(out, "| `{}` | {} | {default} | {meaning}{notes} |", key.name, kind(key.kind));
         }
         out.push('\n');
     }
@@ -63,6 +64,7 @@ fn kind(kind: Kind) -> String {
         Kind::Origins => "origins".to_owned(),
         Kind::Paths => "paths".to_owned(),
         Kind::Proxy => "proxy address".to_owned(),
+        Kind::Addresses => "addresses".to_owned(),
     }
 }
 

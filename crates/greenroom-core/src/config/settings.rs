@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use super::keys::{KEYS, Key, Level, Trust};
 use super::mistake::Mistake;
 use super::value::Value;
+use crate::attach::AttachedConfig;
 
 /// Where a value was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,6 +98,8 @@ pub struct Layer {
     pub(super) mistakes: Vec<Mistake>,
     /// What a person should know, though nothing is wrong.
     pub(super) notes: Vec<String>,
+    /// Attached browsers, each with where it was written.
+    pub(super) browsers: Vec<(String, AttachedConfig)>,
 }
 
 #[derive(Debug)]
@@ -110,7 +113,7 @@ pub(super) struct Entry {
 
 impl Layer {
     pub(super) fn new(source: Source) -> Self {
-        Self { source, entries: Vec::new(), mistakes: Vec::new(), notes: Vec::new() }
+        Self { source, entries: Vec::new(), mistakes: Vec::new(), notes: Vec::new(), browsers: Vec::new() }
     }
 
     /// The command line: pairs of (key name, flag as written) and values that clap has already found.
@@ -147,6 +150,7 @@ pub struct Settings {
     /// What was written and could not be taken.
     refused: BTreeSet<(Scope, &'static str)>,
     notes: Vec<String>,
+    browsers: Vec<(String, AttachedConfig)>,
 }
 
 impl Settings {
@@ -155,8 +159,18 @@ impl Settings {
         let mut mistakes = Vec::new();
         let built_in: BTreeMap<_, _> = KEYS.iter().map(|key| (key.name, built_in(key))).collect();
         let mut scopes = BTreeMap::from([(Scope::Global, built_in)]);
-        let (mut refused, mut notes) = (BTreeSet::new(), Vec::new());
+        let (mut refused, mut notes, mut browsers) = (BTreeSet::new(), Vec::new(), Vec::new());
         for layer in layers {
+            if layer.source.is_trusted() {
+                browsers.extend(layer.browsers);
+            } else if let Some((written, _)) = layer.browsers.first() {
+                mistakes.push(Mistake::new(
+                    place(written, &layer.source),
+                    "it decides what runs on this machine or where agents work, and a file that merely lies in the working \
+                     directory may not",
+                    "Write it in your own configuration folder, or in a file given with `--config`.",
+                ));
+            }
             mistakes.extend(layer.mistakes);
             notes.extend(layer.notes);
             for entry in layer.entries {
@@ -175,7 +189,7 @@ impl Settings {
                 }
             }
         }
-        (Self { scopes, refused, notes }, mistakes)
+        (Self { scopes, refused, notes, browsers }, mistakes)
     }
 
     /// The global value of every key, in the order of the key table. Keys that cannot be global are left out.
@@ -216,6 +230,11 @@ impl Settings {
     /// Whether a value was written that could not be taken.
     pub(super) fn was_refused(&self, scope: &Scope, name: &'static str) -> bool {
         self.refused.contains(&(scope.clone(), name))
+    }
+
+    /// Attached browsers of files, each with where it was written.
+    pub(super) fn browsers(&self) -> &[(String, AttachedConfig)] {
+        &self.browsers
     }
 
     pub fn notes(&self) -> &[String] {

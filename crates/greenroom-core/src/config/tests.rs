@@ -39,7 +39,7 @@ fn upstream(config: &Config) -> &super::UpstreamConfig {
 fn browser(config: &Config) -> &super::BrowserConfig {
     match &upstream(config).driver {
         Driver::Playwright(browser) => browser,
-        Driver::Custom(custom) => panic!("expected a browser, got {custom:?}"),
+        other => panic!("expected Playwright's browser, got {other:?}"),
     }
 }
 

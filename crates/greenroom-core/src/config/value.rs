@@ -35,6 +35,8 @@ pub enum Kind {
     Paths,
     /// The address of a proxy.
     Proxy,
+    /// Addresses, each with a command behind `|` or not.
+    Addresses,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +88,7 @@ impl Kind {
             (Self::Pairs, Raw::Pairs(pairs)) => Ok(Value::Pairs(pairs.clone())),
             (Self::Names | Self::Paths, Raw::List(items)) => names(items.iter()),
             (Self::Origins, Raw::List(items)) => origins(items.iter()),
+            (Self::Addresses, Raw::List(items)) => addresses(items.clone()),
             (_, Raw::List(_)) => rejected("a list cannot stand here", "Give a single value."),
             (_, Raw::Pairs(_)) => rejected("a table cannot stand here", "Give a single value."),
             (kind, Raw::Text(text)) => kind.read_text(text.trim()),
@@ -153,6 +156,7 @@ impl Kind {
             }
             Self::Names | Self::Paths => names(text.split(',')),
             Self::Origins => origins(text.split([';', ','])),
+            Self::Addresses => addresses(split_addresses(text)),
             Self::Proxy => {
                 let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
                 if ["http", "https", "socks4", "socks5"].contains(&scheme) && !rest.is_empty() {
@@ -228,6 +232,37 @@ fn origins(items: impl Iterator<Item = impl AsRef<str>>) -> Result<Value, Reject
         );
     }
     Ok(value)
+}
+
+/// Commands have commas and spaces of their own, so an address ends where the next begins.
+fn split_addresses(text: &str) -> Vec<String> {
+    let mut items: Vec<String> = Vec::new();
+    for part in text.split([',', '\n']) {
+        let is_address =
+            ["http://", "https://", "ws://", "wss://"].iter().any(|scheme| part.trim().starts_with(scheme));
+        match items.last_mut() {
+            Some(last) if !is_address => {
+                last.push(',');
+                last.push_str(part);
+            }
+            _ => items.push(part.to_owned()),
+        }
+    }
+    items.iter().map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect()
+}
+
+fn addresses(items: Vec<String>) -> Result<Value, Rejected> {
+    for item in &items {
+        let remedy = "Give addresses such as `http://127.0.0.1:9222`, or `http://127.0.0.1:9222|chrome --remote-debugging-port={port}`.";
+        if let Err(problem) = super::browsers::read(item) {
+            return rejected(problem, remedy);
+        }
+    }
+    if items.is_empty() {
+        rejected("it is empty", "Give a value or remove the key.")
+    } else {
+        Ok(Value::List(items))
+    }
 }
 
 /// `scheme://host[:port|:*]`, and nothing behind it.

@@ -12,7 +12,10 @@ use super::keys::{Group, Key};
 use super::settings::{Scope, Setting, Settings, Source};
 use super::value::{Kind, Value};
 
-/// Digests by the name of what is wished for: `KEY`, `POOL/KEY` or `POOL/0/KEY`.
+/// The browsers of a file, which are no key.
+const BROWSERS: &str = "[[browsers]]";
+
+/// Digests by the name of what is wished for: `KEY`, `POOL/KEY` or `POOL/0/KEY`, or the browsers of a file.
 pub type Wishes = BTreeMap<String, String>;
 
 impl Settings {
@@ -20,12 +23,23 @@ impl Settings {
     pub fn wishes(&self, folder: &Path) -> Wishes {
         let written =
             self.all().filter(|(_, setting)| setting.source != Source::BuiltIn && serves(setting.key));
-        written.map(|(scope, setting)| (name(scope, setting.key), digest(setting, folder))).collect()
+        let mut wishes: Wishes =
+            written.map(|(scope, setting)| (name(scope, setting.key), digest(setting, folder))).collect();
+        wishes.extend(self.digest_of_browsers().map(|digest| (BROWSERS.to_owned(), digest)));
+        wishes
+    }
+
+    fn digest_of_browsers(&self) -> Option<String> {
+        let browsers: Vec<_> = self.browsers().iter().map(|(_, browser)| browser).collect();
+        (!browsers.is_empty()).then(|| in_hex(Sha256::new().chain_update(format!("{browsers:?}"))))
     }
 
     /// The wishes that these settings do not fulfil, by name.
     pub fn unmet<'a>(&self, wishes: &'a Wishes, folder: &Path) -> Vec<&'a str> {
         let is_met = |wish: &str, wanted: &str| {
+            if wish == BROWSERS {
+                return self.digest_of_browsers().as_deref() == Some(wanted);
+            }
             self.named(wish).is_some_and(|setting| {
                 let is_said = setting.source != Source::BuiltIn || !says_more_when_written(setting.key);
                 is_said && digest(setting, folder) == wanted
@@ -51,6 +65,8 @@ impl Settings {
 fn serves(key: &Key) -> bool {
     let of_server = [
         "ADDRESSING",
+        "BROWSER_URLS",
+        "WS_ENDPOINTS",
         "IMPLICIT_SESSION",
         "MAX_REQUEST_MB",
         "MAX_SESSIONS_PER_CALLER",
@@ -98,6 +114,10 @@ fn digest(setting: &Setting, folder: &Path) -> String {
         }
         Some(value) => add(&value.to_string()),
     }
+    in_hex(hash)
+}
+
+fn in_hex(hash: Sha256) -> String {
     hash.finalize().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
@@ -108,7 +128,7 @@ mod tests {
 
     use rstest::rstest;
 
-    use super::super::{Settings, Source, environment_layer, load};
+    use super::super::{Settings, Source, environment_layer, file_layer, load};
 
     fn settings(pairs: &[(&str, &str)]) -> Arc<Settings> {
         let variables = pairs.iter().map(|(name, value)| (format!("GREENROOM_{name}"), (*value).to_owned()));
@@ -119,6 +139,21 @@ mod tests {
         let wishes = settings(wishes).wishes(Path::new("/agent"));
         let unmet = settings(server).unmet(&wishes, Path::new("/srv"));
         unmet.into_iter().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn browsers_of_a_file_are_a_wish() {
+        let of_file = |text: &str| {
+            let source = Source::File { path: "mine.toml".into(), trusted: true };
+            load(vec![file_layer(source, text)]).unwrap().settings
+        };
+        let work = of_file("[[browsers]]\nname = 'work'\nurl = 'http://127.0.0.1:9222'");
+        let other = of_file("[[browsers]]\nname = 'work'\nurl = 'http://127.0.0.1:9223'");
+        let (here, wishes) = (Path::new("/"), work.wishes(Path::new("/")));
+        assert!(work.unmet(&wishes, here).is_empty());
+        assert_eq!(other.unmet(&wishes, here), ["[[browsers]]"]);
+        assert_eq!(settings(&[]).unmet(&wishes, here), ["[[browsers]]"]);
+        assert!(work.unmet(&settings(&[]).wishes(here), here).is_empty());
     }
 
     const POOL: [(&str, &str); 2] = [("_A_INSTANCES", "2"), ("_A_IS_DEFAULT", "true")];

@@ -2,17 +2,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
 
+mod attached;
 mod pools;
 mod sessions;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use greenroom_core::config::{self, Source};
 use greenroom_engine::{
-    CallError, CallFailure, CallRequest, DriverFactory, Engine, EngineConfig, Origin, Unavailable,
+    AttachFactory, CallError, CallFailure, CallRequest, DriverFactory, Engine, EngineConfig, Origin,
+    Unavailable,
 };
 use greenroom_testkit::{fake_upstream, process_alive};
 use greenroom_upstream::driver::{CustomDriver, Overlap};
@@ -66,6 +68,7 @@ fn engine(command: &str, overlap: Overlap, variables: &[(&str, &str)], folder: &
         instance.upstream.supervision.restart_pause = Duration::from_millis(1);
     }
     let run = Arc::new(Run::begin(folder, None).unwrap());
+    let attach = attach(&config, &run, folder);
     let run_id = run.id().to_owned();
     let drivers: DriverFactory = Arc::new(move |pool, instance| {
         let config::Driver::Custom(custom) = &instance.upstream.driver else {
@@ -84,8 +87,64 @@ fn engine(command: &str, overlap: Overlap, variables: &[(&str, &str)], folder: &
         data_dir: folder.to_owned(),
         run_id,
         history: config.history,
+        browsers: config.browsers,
+        connect: config.connect,
+        attach,
+        browser_limits: config.browser_limits,
     };
     Engine::new(config, &drivers)
+}
+
+/// A browser that is there as long as a file is, driven by the fake upstream.
+struct FakeBrowser {
+    inner: CustomDriver,
+    sign: PathBuf,
+    launches: PathBuf,
+}
+
+impl Driver for FakeBrowser {
+    fn name(&self) -> &str {
+        "fake browser"
+    }
+
+    fn launch(&self) -> BoxFuture<'_, Result<Upstream, LaunchError>> {
+        let mut launches =
+            std::fs::OpenOptions::new().create(true).append(true).open(&self.launches).unwrap();
+        std::io::Write::write_all(&mut launches, b".").unwrap();
+        self.inner.launch()
+    }
+
+    fn reachable(&self) -> BoxFuture<'_, Result<(), String>> {
+        let here = if self.sign.exists() { Ok(()) } else { Err("nothing listens there".to_owned()) };
+        Box::pin(std::future::ready(here))
+    }
+
+    fn overlap(&self) -> Overlap {
+        Overlap::InTurn
+    }
+
+    fn tool_list_name(&self) -> Option<String> {
+        None
+    }
+
+    fn offers(&self, _tool: &str) -> bool {
+        true
+    }
+}
+
+/// The browser with the debugging port N is there as long as the file `up-N` is.
+fn attach(config: &config::Config, run: &Arc<Run>, folder: &Path) -> AttachFactory {
+    let upstream = config.pools[0].instances[0].upstream.clone();
+    let (run, folder) = (Arc::clone(run), folder.to_owned());
+    Arc::new(move |browser| {
+        let config::Driver::Custom(custom) = &upstream.driver else { panic!("custom was asked for") };
+        let port = browser.endpoint.port();
+        Arc::new(FakeBrowser {
+            inner: CustomDriver::new(custom, &upstream, Arc::clone(&run)),
+            sign: folder.join(format!("up-{port}")),
+            launches: folder.join(format!("launches-{port}")),
+        })
+    })
 }
 
 impl Rig {

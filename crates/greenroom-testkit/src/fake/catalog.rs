@@ -13,6 +13,8 @@ pub(super) struct Catalog {
     built_in: HashMap<&'static str, &'static Tool>,
     /// Tools that do nothing of their own: the dummies of `--extra-tools` and those that were added since.
     more: Mutex<More>,
+    /// Whether `echo` is listed with one more parameter.
+    is_loud: bool,
 }
 
 #[derive(Default)]
@@ -29,11 +31,12 @@ pub(super) enum Found {
 }
 
 impl Catalog {
-    pub(super) fn new(extra: u64) -> Self {
+    pub(super) fn new(extra: u64, is_loud: bool) -> Self {
         let names = (1..=extra).map(|number| format!("extra_{number}")).collect();
         Self {
             built_in: tools::all().map(|tool| (tool.name, tool)).collect(),
             more: Mutex::new(More { names, ..More::default() }),
+            is_loud,
         }
     }
 
@@ -60,8 +63,14 @@ impl Catalog {
         if let Some(listing) = &more.listing {
             return Arc::clone(listing);
         }
-        let tools: Vec<Value> =
+        let mut tools: Vec<Value> =
             tools::all().map(Tool::listing).chain(more.names.iter().map(|name| dummy(name))).collect();
+        if self.is_loud
+            && let Some(echo) = tools.iter_mut().find(|tool| tool["name"] == "echo")
+        {
+            echo["description"] = "Answers loudly.".into();
+            echo["inputSchema"]["properties"]["volume"] = json!({ "type": "integer" });
+        }
         let listing = Arc::from(json!({ "tools": tools }).to_string());
         more.listing = Some(Arc::clone(&listing));
         listing

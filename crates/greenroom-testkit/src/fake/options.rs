@@ -18,6 +18,7 @@ Transport:
 Answers:
   --id-first             write jsonrpc and id before result
   --extra-tools N        list N more tools, extra_1 to extra_N
+  --loud-echo            list the tool echo with one more parameter
   --late MS              hold back the answer of every tool
   --late-start MS        hold back the answer to initialize
   --ignore-cancel        answer calls that were cancelled
@@ -46,6 +47,7 @@ pub(super) struct Options {
     pub(super) http_forget_after: Option<u64>,
     pub(super) id_first: bool,
     pub(super) extra_tools: u64,
+    pub(super) loud_echo: bool,
     pub(super) late: Option<Duration>,
     pub(super) late_start: Option<Duration>,
     pub(super) ignore_cancel: bool,
@@ -75,6 +77,7 @@ impl Options {
                 "--http-forget-after" => options.http_forget_after = Some(number(&flag, &value()?)?),
                 "--id-first" => options.id_first = true,
                 "--extra-tools" => options.extra_tools = number(&flag, &value()?)?,
+                "--loud-echo" => options.loud_echo = true,
                 "--late" => options.late = Some(Duration::from_millis(number(&flag, &value()?)?)),
                 "--late-start" => options.late_start = Some(Duration::from_millis(number(&flag, &value()?)?)),
                 "--ignore-cancel" => options.ignore_cancel = true,

@@ -35,7 +35,7 @@ pub(super) struct Fake {
 impl Fake {
     pub(super) fn new(options: Options, child: Option<u32>) -> Self {
         Self {
-            catalog: Catalog::new(options.extra_tools),
+            catalog: Catalog::new(options.extra_tools, options.loud_echo),
             options,
             ledger: Ledger::default(),
             texts: TextCache::default(),

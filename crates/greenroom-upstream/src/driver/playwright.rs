@@ -1,7 +1,6 @@
 //! `@playwright/mcp`, inside our host.
 
 mod options;
-mod profile;
 mod results;
 pub(super) mod shared;
 mod windows;
@@ -18,18 +17,17 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use tokio::process::Command;
 
+use super::profile::{self, ProfileLock};
 use super::reading::{ReadLog, Reading};
 use super::{Behind, Driver, LaunchError, Overlap, Upstream};
 use crate::host::{Host, HostError, SCRIPT, Wire};
-use crate::install::{InstallError, Installed, Installer};
+use crate::install::{InstallError, Installed, Installer, Need};
 use crate::process::Epilogue;
 use crate::run_folder::Run;
 use options::Places;
-use profile::ProfileLock;
 use shared::SharedHost;
 use windows::{Killer, Windows};
 
-pub use profile::{ProfileError, User};
 pub use windows::WindowsError;
 
 /// Runs code inside the upstream's own process.
@@ -142,12 +140,12 @@ impl PlaywrightDriver {
         lock: Option<ProfileLock>,
         prepare: impl AsyncFnOnce(Host, Side, Places) -> Result<T, LaunchError>,
     ) -> Result<T, LaunchError> {
-        let installed = self.setup.installer.ensure(&self.browser).await?;
+        let installed = self.setup.installer.ensure(&Need::playwright(self.browser.clone())).await?;
         let side = self.side()?;
         let places = self.places(&installed, &side).await?;
         let mut command = Command::new(&installed.node);
         command
-            .arg(side.path(&installed.host_script).await?)
+            .arg(side.path(&installed.script).await?)
             .current_dir(&self.setup.workspace)
             .envs(self.env.iter().map(|(name, value)| (name, value)));
         let (mut wire, mut killer) = (Wire::Socket, None);

@@ -32,12 +32,15 @@ pub enum SnapshotAt {
     },
 }
 
-/// Lines of a log that the server keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConsoleAt {
-    pub file: Mention,
-    /// From 1, both included.
-    pub lines: (usize, usize),
+pub enum ConsoleAt {
+    Inline(Vec<ConsoleEntry>),
+    /// Lines of a log that the server keeps.
+    Log {
+        file: Mention,
+        /// From 1, both included.
+        lines: (usize, usize),
+    },
 }
 
 /// A file, and the words that speak of it.
@@ -78,13 +81,17 @@ impl Reading {
             None => None,
         };
         let snapshot = snapshot.filter(|text: &Arc<str>| !text.is_empty());
-        let console = self.console.as_ref().and_then(|console| {
-            let log = logged(read_within(folder, &console.file.path), &console.file.path)?;
-            let (first, last) = console.lines;
-            let lines: Vec<_> =
-                log.lines().skip(first.saturating_sub(1)).take(last.saturating_sub(first) + 1).collect();
-            Some(read_log(&lines.join("\n"), &console.file.path))
-        });
+        let console = match &self.console {
+            Some(ConsoleAt::Inline(entries)) => Some(entries.clone()),
+            Some(ConsoleAt::Log { file, lines: (first, last) }) => {
+                logged(read_within(folder, &file.path), &file.path).map(|log| {
+                    let count = last.saturating_sub(*first) + 1;
+                    let lines: Vec<_> = log.lines().skip(first.saturating_sub(1)).take(count).collect();
+                    read_log(&lines.join("\n"), &file.path)
+                })
+            }
+            None => None,
+        };
         Capture { reading: self, snapshot, console: console.unwrap_or_default() }
     }
 }

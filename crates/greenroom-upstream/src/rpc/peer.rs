@@ -167,6 +167,15 @@ impl Peer {
         self.0.notices.subscribe()
     }
 
+    pub fn downgrade(&self) -> WeakPeer {
+        WeakPeer(Arc::downgrade(&self.0))
+    }
+
+    /// Whether somebody waits for an answer.
+    pub fn is_busy(&self) -> bool {
+        matches!(&*self.waiting(), Waiting::Open(waiting) if !waiting.is_empty())
+    }
+
     pub fn has_ended(&self) -> bool {
         matches!(*self.waiting(), Waiting::Ended(_))
     }

@@ -363,7 +363,7 @@ async fn a_browser_that_cannot_be_launched_fails_the_call_and_is_tried_again_by_
     // A program that fails until the real browser takes its place.
     let program = room.folder.path().join("browser");
     std::os::unix::fs::symlink("/bin/false", &program).unwrap();
-    let host = room.try_host(&installed.host_script, &program).await.unwrap();
+    let host = room.try_host(&installed.script, &program).await.unwrap();
     let (_, peer) = open(&host).await;
     let url = json!({ "url": room.site.url("/links") });
     let failed = peer_said(&peer, "browser_navigate", url.clone()).await;
@@ -379,7 +379,7 @@ async fn a_host_that_cannot_load_its_packages_says_so() {
     let installed = installed().await;
     // Elsewhere there is no `playwright` beside the script.
     let script = room.folder.path().join("host.cjs");
-    fs::copy(&installed.host_script, &script).unwrap();
+    fs::copy(&installed.script, &script).unwrap();
     let outcome = room.try_host(&script, Path::new("/bin/false")).await;
     let error = outcome.err().expect("there is nothing to load");
     assert!(

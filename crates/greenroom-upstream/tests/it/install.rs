@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use greenroom_core::config::{Browser, BrowserConfig};
 use greenroom_testkit::wait_until;
-use greenroom_upstream::install::{InstallError, Installed, Installer, Interop, LOCK_FILE, Machine, Step};
+use greenroom_upstream::install::{
+    InstallError, Installed, Installer, Interop, LOCK_FILE, Machine, Need, Server, Step,
+};
 use tempfile::TempDir;
 
 use crate::support::{browser_config, chain, eventually, soon, write_program};
@@ -89,7 +91,7 @@ impl Stage {
     }
 
     async fn ensure(&self, browser: &BrowserConfig) -> Result<Installed, InstallError> {
-        soon("the installation", self.installer().ensure(browser)).await
+        soon("the installation", self.installer().ensure(&Need::playwright(browser.clone()))).await
     }
 
     async fn browser(&self, browser: &BrowserConfig) -> PathBuf {
@@ -157,7 +159,7 @@ async fn two_installers_at_once_install_everything_once() {
         let installer = Installer::new(data, machine, true, move |step| noted.lock().unwrap().push(step));
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(soon("the installation", installer.ensure(&headless())))
+            runtime.block_on(soon("the installation", installer.ensure(&Need::playwright(headless()))))
         });
         (thread, steps)
     };
@@ -172,7 +174,7 @@ async fn two_installers_at_once_install_everything_once() {
         let installed = thread.join().unwrap().unwrap();
         assert_eq!(installed.browser.as_ref(), Some(&shell));
         assert_eq!(installed.node, stage.path("bin").join("node"));
-        assert!(fs::read_to_string(&installed.host_script).unwrap().contains("createConnection"));
+        assert!(fs::read_to_string(&installed.script).unwrap().contains("createConnection"));
     }
     let runs = stage.runs();
     assert_eq!(stage.runs_of("npm"), 1, "{runs:?}");
@@ -194,10 +196,10 @@ async fn what_is_installed_is_found_afterwards_without_running_anything() {
     let report = move |step| noted.lock().unwrap().push(format!("{step:?}"));
     // Installing is forbidden now: there is nothing to install.
     let installer = Installer::new(stage.data(), stage.machine(), false, report);
-    let second = soon("the second look", installer.ensure(&headless())).await.unwrap();
+    let second = soon("the second look", installer.ensure(&Need::playwright(headless()))).await.unwrap();
     assert_eq!(
-        (&second.node, &second.host_script, second.browser.as_ref()),
-        (&first.node, &first.host_script, Some(&shell))
+        (&second.node, &second.script, second.browser.as_ref()),
+        (&first.node, &first.script, Some(&shell))
     );
     assert_eq!(stage.runs(), runs);
     assert_eq!(*steps.lock().unwrap(), Vec::<String>::new());
@@ -208,7 +210,7 @@ async fn the_files_that_npm_installs_from_are_the_pinned_ones() {
     let stage = Stage::with_node();
     stage.add_program("chromium", "");
     let installed = stage.ensure(&headless()).await.unwrap();
-    let packages = installed.host_script.parent().unwrap();
+    let packages = installed.script.parent().unwrap();
     assert_eq!(fs::read_to_string(packages.join("package-lock.json")).unwrap(), LOCK_FILE);
     assert!(packages.starts_with(stage.data()));
 }
@@ -228,7 +230,7 @@ async fn what_an_interrupted_installation_left_behind_is_cleared_away() {
     fs::create_dir_all(staging.join("node_modules/half-a-package")).unwrap();
 
     let installed = stage.ensure(&headless()).await.unwrap();
-    let packages = installed.host_script.parent().unwrap();
+    let packages = installed.script.parent().unwrap();
     assert!(!packages.join("node_modules/half-a-package").exists());
     assert_eq!(stage.installed_folders(), [final_name]);
 }
@@ -239,10 +241,10 @@ async fn an_installation_that_failed_is_done_again_by_the_next_one() {
     stage.add_program("chromium", "");
     stage.add_npm("/bin/mkdir -p node_modules/@playwright; exit 1");
     let installer = stage.installer();
-    soon("the failure", installer.ensure(&headless())).await.unwrap_err();
+    soon("the failure", installer.ensure(&Need::playwright(headless()))).await.unwrap_err();
     stage.add_npm(NPM_WORKS);
     // By the same installer: a failure is not kept.
-    soon("the second try", installer.ensure(&headless())).await.unwrap();
+    soon("the second try", installer.ensure(&Need::playwright(headless()))).await.unwrap();
     assert_eq!(stage.installed_folders().len(), 1);
 }
 
@@ -251,7 +253,7 @@ async fn those_who_want_the_same_at_once_share_one_attempt_and_its_failure() {
     let stage = Stage::with_node();
     stage.add_program("chromium", "");
     let installer = stage.installer();
-    let firefox = BrowserConfig { browser: Browser::Firefox, ..headless() };
+    let firefox = Need::playwright(BrowserConfig { browser: Browser::Firefox, ..headless() });
     let all = (0..10).map(|_| installer.ensure(&firefox));
     let outcomes = soon("all of them", futures::future::join_all(all)).await;
     for outcome in outcomes {
@@ -260,7 +262,7 @@ async fn those_who_want_the_same_at_once_share_one_attempt_and_its_failure() {
     let attempts = || stage.runs().iter().filter(|run| run.ends_with("install firefox")).count();
     assert_eq!(attempts(), 1, "{:?}", stage.runs());
     // A failure is not kept, and is nobody's who wants something else.
-    soon("chromium", installer.ensure(&headless())).await.unwrap();
+    soon("chromium", installer.ensure(&Need::playwright(headless()))).await.unwrap();
     soon("another try", installer.ensure(&firefox)).await.unwrap_err();
     assert_eq!(attempts(), 2, "{:?}", stage.runs());
 }
@@ -280,7 +282,8 @@ async fn each_kind_of_browser_is_found_for_itself() {
         (with_executable(&own), &own),
         (headless(), &shell),
     ] {
-        let installed = soon("the installation", installer.ensure(&config)).await.unwrap();
+        let installed =
+            soon("the installation", installer.ensure(&Need::playwright(config.clone()))).await.unwrap();
         assert_eq!(installed.browser.as_ref(), Some(expected));
     }
     assert_eq!(stage.runs_of("npm"), 1, "{:?}", stage.runs());
@@ -292,14 +295,14 @@ async fn an_attempt_that_nobody_waits_for_any_more_is_given_up() {
     stage.add_program("chromium", "");
     stage.add_npm("exec /bin/sleep 3600");
     let installer = stage.installer();
-    let config = headless();
+    let need = Need::playwright(headless());
     tokio::select! {
-        outcome = installer.ensure(&config) => panic!("{outcome:?}"),
+        outcome = installer.ensure(&need) => panic!("{outcome:?}"),
         () = eventually("npm to be run", || stage.runs_of("npm") == 1) => {}
     }
     // The lock is free, or this would wait for ever.
     stage.add_npm(NPM_WORKS);
-    soon("the next attempt", installer.ensure(&config)).await.unwrap();
+    soon("the next attempt", installer.ensure(&need)).await.unwrap();
 }
 
 #[tokio::test]
@@ -310,9 +313,12 @@ async fn what_the_tools_print_is_reported_while_they_run() {
     let noted = Arc::clone(&steps);
     let report = move |step| noted.lock().unwrap().push(format!("{step:?}"));
     let installer = Installer::new(stage.data(), stage.machine(), true, report);
-    soon("the installation", installer.ensure(&headless())).await.unwrap();
-    let expected =
-        ["Begun(\"fetching the browser server with npm\")", "Output(\"added 3 packages\")", "Done"];
+    soon("the installation", installer.ensure(&Need::playwright(headless()))).await.unwrap();
+    let expected = [
+        "Begun(\"fetching the browser server (@playwright/mcp) with npm\")",
+        "Output(\"added 3 packages\")",
+        "Done",
+    ];
     assert_eq!(*steps.lock().unwrap(), expected);
 }
 
@@ -426,7 +432,7 @@ async fn a_missing_browser_is_fetched_with_playwright() {
     stage.add_node("v20.1.0", &script);
     let installed = stage.ensure(&headless()).await.unwrap();
     assert_eq!(installed.browser, Some(program));
-    let cli = installed.host_script.parent().unwrap().join("node_modules/playwright/cli.js");
+    let cli = installed.script.parent().unwrap().join("node_modules/playwright/cli.js");
     let run = format!("node {} install chromium --only-shell", cli.display());
     assert!(stage.runs().contains(&run), "{:?}", stage.runs());
     assert_eq!(stage.runs_of("apt-get"), 0, "{:?}", stage.runs());
@@ -518,7 +524,7 @@ async fn a_node_that_is_too_old_is_named_before_anything_is_installed() {
             continue;
         }
         let error = outcome.unwrap_err();
-        assert!(matches!(&error, InstallError::NodeTooOld { found } if found == version), "{error:?}");
+        assert!(matches!(&error, InstallError::NodeTooOld { found, .. } if found == version), "{error:?}");
         assert!(error.to_string().starts_with(&format!("Node.js {version} is too old")), "{error}");
         assert_eq!(stage.runs_of("npm"), 0);
     }
@@ -552,7 +558,7 @@ async fn when_npm_fails_the_error_gives_its_output_and_the_command_to_run_by_han
 async fn where_installing_is_forbidden_the_error_says_what_is_missing() {
     let stage = Stage::with_node();
     let forbidden = || Installer::new(stage.data(), stage.machine(), false, |_| {});
-    let error = soon("the refusal", forbidden().ensure(&headless())).await.unwrap_err();
+    let error = soon("the refusal", forbidden().ensure(&Need::playwright(headless()))).await.unwrap_err();
     assert!(matches!(error, InstallError::Forbidden { .. }), "{error:?}");
     let shown = error.to_string();
     assert!(shown.contains("@playwright/mcp") && shown.contains("`greenroom install`"), "{shown}");
@@ -561,7 +567,7 @@ async fn where_installing_is_forbidden_the_error_says_what_is_missing() {
     stage.ensure(&headless()).await.unwrap();
     fs::remove_file(chromium).unwrap();
     let runs = stage.runs();
-    let error = soon("the refusal", forbidden().ensure(&headless())).await.unwrap_err();
+    let error = soon("the refusal", forbidden().ensure(&Need::playwright(headless()))).await.unwrap_err();
     assert!(error.to_string().starts_with("a browser (chromium) is not installed"), "{error}");
     assert_eq!(stage.runs(), runs);
 }
@@ -574,7 +580,7 @@ async fn a_data_folder_that_cannot_be_made_is_named_with_the_cause() {
     fs::write(stage.path("a-file"), "").unwrap();
     let data = stage.path("a-file").join("data");
     let installer = Installer::new(data.clone(), stage.machine(), true, |_| {});
-    let error = soon("the refusal", installer.ensure(&headless())).await.unwrap_err();
+    let error = soon("the refusal", installer.ensure(&Need::playwright(headless()))).await.unwrap_err();
     assert!(matches!(&error, InstallError::Folder { path, .. } if path == &data), "{error:?}");
     assert!(error.to_string().contains("`--data-dir`"), "{error}");
     assert!(chain(&error).ends_with("Not a directory (os error 20)"), "{}", chain(&error));
@@ -596,7 +602,7 @@ async fn for_windows_only_the_packages_are_fetched_and_no_browser_is_looked_for(
     let node = stage.add_program("node.exe", "exit 1");
     let installed = stage.ensure(&on_windows()).await.unwrap();
     assert_eq!((installed.node, installed.browser), (node.clone(), None));
-    assert!(installed.host_script.is_file());
+    assert!(installed.script.is_file());
     assert_eq!((stage.runs_of("npm"), stage.runs_of("apt-get")), (1, 0), "{:?}", stage.runs());
 
     // Off the PATH it is looked for where Windows puts it.
@@ -619,4 +625,47 @@ async fn without_a_windows_or_its_node_the_error_says_what_to_do() {
     let shown = error.to_string();
     assert!(shown.contains(r"C:\Program Files\nodejs") && shown.contains("winget.exe install"), "{shown}");
     assert_eq!(stage.runs(), Vec::<String>::new());
+}
+
+// ---- the second server -----------------------------------------------------------------------------------------
+
+const NPM_WORKS_FOR_DEVTOOLS: &str = "\
+/bin/mkdir -p node_modules/chrome-devtools-mcp/build/src/bin
+echo > node_modules/chrome-devtools-mcp/build/src/bin/chrome-devtools-mcp.js";
+
+#[tokio::test]
+async fn each_server_is_fetched_only_when_it_is_needed() {
+    let stage = Stage::with_node();
+    stage.add_node("v20.19.0", "");
+    let chromium = stage.add_program("chromium", "");
+    stage.add_npm(NPM_WORKS_FOR_DEVTOOLS);
+    let installer = stage.installer();
+    let devtools = soon("the installation", installer.ensure(&Need::devtools(headless()))).await.unwrap();
+    assert_eq!(devtools.browser, Some(chromium));
+    assert!(devtools.script.is_file() && devtools.script.starts_with(&devtools.packages));
+    // Without a browser it is the same server, and it is there.
+    let alone = soon("the second look", installer.ensure(&Need::to_attach(Server::Devtools))).await.unwrap();
+    assert_eq!((alone.script, alone.browser), (devtools.script, None));
+    let folders = stage.installed_folders();
+    assert!(matches!(&folders[..], [only] if only.starts_with("devtools-")), "{folders:?}");
+    stage.add_npm(NPM_WORKS);
+    stage.ensure(&headless()).await.unwrap();
+    assert_eq!(stage.installed_folders().len(), 2);
+}
+
+#[tokio::test]
+async fn the_second_server_needs_a_newer_node_and_a_browser_is_fetched_by_the_first() {
+    let stage = Stage::with_node();
+    stage.add_program("chromium", "");
+    stage.add_npm(NPM_WORKS_FOR_DEVTOOLS);
+    stage.add_node("v20.18.3", "");
+    let error = soon("the refusal", stage.installer().ensure(&Need::devtools(headless()))).await.unwrap_err();
+    assert!(error.to_string().contains("20.19 or newer"), "{error}");
+
+    let stage = Stage::with_node();
+    stage.add_node("v22.12.0", "");
+    stage.add_npm(&format!("{NPM_WORKS}\n{NPM_WORKS_FOR_DEVTOOLS}"));
+    let error = soon("the failure", stage.installer().ensure(&Need::devtools(headless()))).await.unwrap_err();
+    assert!(matches!(error, InstallError::NoBrowser { .. }), "{error:?}");
+    assert_eq!(stage.installed_folders().len(), 2);
 }

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
 
 mod browser_options;
+mod devtools_contract;
 mod host_contract;
 mod http;
 mod install;

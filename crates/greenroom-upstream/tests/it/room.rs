@@ -9,7 +9,7 @@ use greenroom_testkit::{Site, children_of};
 use greenroom_upstream::Upstream;
 use greenroom_upstream::driver::{PlaywrightDriver, PlaywrightSetup};
 use greenroom_upstream::host::{ContextId, Host, HostError, Wire};
-use greenroom_upstream::install::{Installed, Installer, Machine};
+use greenroom_upstream::install::{Installed, Installer, Machine, Need};
 use greenroom_upstream::rpc::{Peer, Pending};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -33,7 +33,7 @@ pub(crate) fn installer() -> Installer {
 
 /// On a machine without a browser this fetches one, which takes as long as the network does.
 pub(crate) async fn installed() -> Installed {
-    match installer().ensure(&browser()).await {
+    match installer().ensure(&Need::playwright(browser())).await {
         Ok(installed) => installed,
         Err(error) => panic!("{}", chain(&error)),
     }
@@ -124,7 +124,7 @@ impl Room {
     /// A host without the driver around it, for what the driver does not show.
     pub(crate) async fn start_host(&self) -> Host {
         let installed = installed().await;
-        self.try_host(&installed.host_script, &browser_program().await).await.expect("the host starts")
+        self.try_host(&installed.script, &browser_program().await).await.expect("the host starts")
     }
 
     /// Another script or another browser in the place of the installed ones.

@@ -96,7 +96,7 @@ pub(crate) fn browser_config() -> BrowserConfig {
     let config = load(Vec::new()).expect("the defaults are a configuration");
     match &config.pools[0].instances[0].upstream.driver {
         DriverConfig::Playwright(browser) => BrowserConfig::clone(browser),
-        DriverConfig::Custom(_) => panic!("the default driver is Playwright"),
+        _ => panic!("the default driver is Playwright"),
     }
 }
 

@@ -139,7 +139,7 @@ async fn the_tunnel_works_through_pipes_and_every_path_is_one_of_windows() {
     assert_eq!(greeting.section("Result").trim_end(), "\"hello\"");
 
     let started = wsl.start();
-    let host_script = installed().await.host_script;
+    let host_script = installed().await.script;
     assert_eq!(started["argv"], json!([over_there(&host_script), "--pipes"]));
     assert_eq!(started["env"]["WSLENV"], "EXISTING/p:TMPDIR/w:GREETING/w");
     assert_eq!(started["env"]["GREETING"], "hello there");

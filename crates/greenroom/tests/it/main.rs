@@ -2,11 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
 
+mod attached;
 mod bridge;
 mod browser;
 mod browser_pools;
 mod calls_http;
 mod cli;
+mod devtools;
 mod history;
 mod history_cli;
 mod http;
@@ -16,3 +18,4 @@ mod rig;
 mod sessions;
 mod stdio;
 mod supervision;
+mod tools_page;

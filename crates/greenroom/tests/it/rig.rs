@@ -50,6 +50,16 @@ pub(crate) fn data_dir() -> tempfile::TempDir {
     folder
 }
 
+/// A data folder of its own, with the servers of both drivers in it.
+pub(crate) fn data_dir_for_both() -> tempfile::TempDir {
+    let folder = data_dir();
+    let mut install = greenroom(folder.path());
+    install.env("GREENROOM_DATA_DIR", shared_data_dir()).env("GREENROOM_DRIVER", "chrome-devtools");
+    let installed = install.arg("install").output().unwrap();
+    assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
+    folder
+}
+
 /// Chromium's first process below a process.
 pub(crate) fn browser_of(greenroom: u32) -> u32 {
     let name = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -163,21 +173,27 @@ impl Drop for Server {
 }
 
 /// At most so many browsers at once: the machine has few cores, and a starved browser tells us nothing.
-pub(crate) struct BrowserPermit;
+pub(crate) struct BrowserPermit(usize);
 
 static BROWSERS: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
 const MOST_BROWSERS: usize = 2;
 
 pub(crate) fn browser_permit() -> BrowserPermit {
+    browser_permits(1)
+}
+
+/// For a test with several browsers of its own.
+pub(crate) fn browser_permits(wanted: usize) -> BrowserPermit {
     let (count, changed) = &BROWSERS;
-    let mut count = changed.wait_while(count.lock().unwrap(), |count| *count >= MOST_BROWSERS).unwrap();
-    *count += 1;
-    BrowserPermit
+    let mut count =
+        changed.wait_while(count.lock().unwrap(), |count| *count + wanted > MOST_BROWSERS).unwrap();
+    *count += wanted;
+    BrowserPermit(wanted)
 }
 
 impl Drop for BrowserPermit {
     fn drop(&mut self) {
-        *BROWSERS.0.lock().unwrap() -= 1;
-        BROWSERS.1.notify_one();
+        *BROWSERS.0.lock().unwrap() -= self.0;
+        BROWSERS.1.notify_all();
     }
 }

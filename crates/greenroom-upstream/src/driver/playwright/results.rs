@@ -98,7 +98,7 @@ fn log_lines(link: &str) -> Option<ConsoleAt> {
     let (first, last) = lines.split_once("-L").unwrap_or((lines, lines));
     let path = PathBuf::from(path);
     stamp(&path, "console-", ".log")?;
-    Some(ConsoleAt {
+    Some(ConsoleAt::Log {
         file: Mention { words: link.to_owned(), path },
         lines: (first.parse().ok()?, last.parse().ok()?),
     })
@@ -207,7 +207,7 @@ mod tests {
 
     use greenroom_core::console::Level;
 
-    use super::{Page, Reading, SnapshotAt, read, read_log, stamp};
+    use super::{ConsoleAt, Page, Reading, SnapshotAt, read, read_log, stamp};
 
     #[test]
     fn url_and_title_are_found_as_they_are() {
@@ -263,8 +263,8 @@ mod tests {
              - New console entries: {log}\n- Downloaded file a.txt to \"/f/a.txt\""
         );
         let reading = read(&text);
-        let console = reading.console.unwrap();
-        assert_eq!((console.file.words.as_str(), console.lines), (log, (2, 4)));
+        let Some(ConsoleAt::Log { file, lines }) = reading.console else { panic!("no log is mentioned") };
+        assert_eq!((file.words.as_str(), lines), (log, (2, 4)));
         let files: Vec<_> = reading.files.iter().map(|file| file.words.as_str()).collect();
         assert_eq!(files, ["/f/shot.png", "/f/a.txt"]);
         assert_eq!(
