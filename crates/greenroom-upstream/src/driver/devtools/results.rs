@@ -47,6 +47,7 @@ pub(super) fn read(text: &str) -> Reading {
         .or_else(|| split_at_line(&words, PAGES).1?.lines().find_map(page_of_list))
         .or_else(|| words.lines().find_map(page_of_navigation));
     Reading {
+        error: None,
         page,
         snapshot: snapshot.map(|tree| SnapshotAt::Inline(tree.to_owned())),
         console: console.map(|list| ConsoleAt::Inline(read_console(list))),
