@@ -3,8 +3,9 @@
 //! Lines are numbered from 0 everywhere, so that a number seen in one answer can be given to the next question.
 
 use std::fmt::Write as _;
+use std::time::Instant;
 
-use similar::{Algorithm, DiffOp, capture_diff_slices};
+use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
 /// Where to cut so that at most `budget` bytes remain: after the end of a line, and inside one only where the
 /// first line alone is longer than that. A budget of 0 is none.
@@ -130,14 +131,25 @@ fn without_case(text: &str) -> String {
     lower
 }
 
+/// The beginning of a text, with so many bytes at most, and a sign where something is left out.
+pub fn beginning(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        text.truncate(text.floor_char_boundary(most));
+        text.push('…');
+    }
+    text
+}
+
 /// What changed, line by line: `- ` before what went, `+ ` before what came, under `@@ line N @@`, the line of the
 /// new text where it happened. Empty when nothing did.
-pub fn changes(old: &str, new: &str) -> String {
+///
+/// When `deadline` has passed the rest is told more coarsely, which is correct all the same.
+pub fn changes(old: &str, new: &str, deadline: Option<Instant>) -> String {
     let old: Vec<&str> = old.lines().collect();
     let new: Vec<&str> = new.lines().collect();
     let mut text = String::new();
     let mut group_goes_on_at = None;
-    for change in capture_diff_slices(Algorithm::Myers, &old, &new) {
+    for change in capture_diff_slices_deadline(Algorithm::Myers, &old, &new, deadline) {
         if matches!(change, DiffOp::Equal { .. }) {
             continue;
         }

@@ -15,6 +15,9 @@ use crate::tools::{Kind, ToolBooks};
 /// How many calls one script may have.
 const MOST_COMMANDS: usize = 1000;
 
+/// What every step may return, however much the others have.
+const LEAST_OF_A_STEP: usize = 1024;
+
 /// Where a call runs, as calls outside of scripts say it.
 const ADDRESS: [&str; 8] = [
     "sessionId",
@@ -68,6 +71,8 @@ struct Script {
     /// Images and sounds, which JSON in a text would only bury.
     media: Vec<Value>,
     stopped_at: Option<usize>,
+    /// Bytes of text in what is returned so far.
+    returned: usize,
 }
 
 impl Running {
@@ -82,8 +87,14 @@ impl Running {
             Ok(held) => held,
             Err(failure) => return self.answer(note, Err(failure), Caught::default()).await,
         };
-        let script =
-            Script { bulk, results: Vec::new(), errors: Vec::new(), media: Vec::new(), stopped_at: None };
+        let script = Script {
+            bulk,
+            results: Vec::new(),
+            errors: Vec::new(),
+            media: Vec::new(),
+            stopped_at: None,
+            returned: 0,
+        };
         self.perform(note, script, held).await;
     }
 
@@ -101,7 +112,7 @@ impl Running {
             self.progress.report(Some(left), format!("{} of {total}: {tool}", index + 1));
             // Every step has the time that it would have by itself.
             let deadline = held.deadline(Instant::now());
-            let mut step = note.step(&tool, &arguments);
+            let mut step = note.step(&tool, &arguments, script.budget_left(note.budget()));
             step.begin().await;
             let is_part = held.asks_for_part(&tool, &arguments);
             let (result, rest) = ask(&held, &tool, arguments, None, deadline, &self.cancel).await;
@@ -119,8 +130,7 @@ impl Running {
         }
         drop(held);
         let report = script.report(total);
-        let is_error = report.is_error;
-        self.answer(note, Ok(report.bytes), Caught { is_error, ..Caught::default() }).await;
+        self.answer(note, Ok(report.bytes), Caught::of_script(report.error)).await;
     }
 }
 
@@ -142,6 +152,9 @@ impl Script {
                     result["_meta"]["greenroom/refId"] = json!(ref_id);
                 }
                 let error = (result["isError"] == Value::Bool(true)).then(|| text_of(&result));
+                if wanted {
+                    self.returned += text_of(&result).len();
+                }
                 (if wanted { self.without_media(result) } else { Value::Null }, error)
             }
         };
@@ -165,6 +178,11 @@ impl Script {
         result
     }
 
+    /// What the next step may return, so that all of them together stay within the budget; 0 for any number of bytes.
+    fn budget_left(&self, budget: usize) -> usize {
+        if budget == 0 { 0 } else { budget.saturating_sub(self.returned).max(LEAST_OF_A_STEP) }
+    }
+
     fn report(self, total: usize) -> Report {
         let report = json!({
             "success": self.errors.len() == total && self.errors.iter().all(Value::is_null),
@@ -178,13 +196,18 @@ impl Script {
         content.extend(self.media);
         let is_error = report["success"] != Value::Bool(true);
         let result = json!({ "content": content, "structuredContent": report, "isError": is_error });
-        Report { bytes: serde_json::to_vec(&result).expect("JSON can be written").into(), is_error }
+        let failed = self.errors.iter().enumerate().find_map(|(index, error)| Some((index, error.as_str()?)));
+        let error = failed
+            .map(|(index, error)| format!("Step {index} ({}): {error}", self.bulk.commands[index].tool));
+        let error = is_error.then(|| error.unwrap_or_else(|| "the script was stopped".to_owned()));
+        Report { bytes: serde_json::to_vec(&result).expect("JSON can be written").into(), error }
     }
 }
 
 struct Report {
     bytes: Bytes,
-    is_error: bool,
+    /// What went wrong first, if anything did.
+    error: Option<String>,
 }
 
 fn text_of(result: &Value) -> String {

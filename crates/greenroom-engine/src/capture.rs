@@ -49,6 +49,13 @@ pub(crate) struct Kept {
 }
 
 impl Caught {
+    /// Of a script, whose steps have been looked into one by one.
+    pub(crate) fn of_script(error: Option<String>) -> Self {
+        let mut caught = Self { is_error: error.is_some(), ..Self::default() };
+        caught.capture.reading.error = error;
+        caught
+    }
+
     pub(crate) fn page(&self) -> Option<&Page> {
         self.capture.reading.page.as_ref()
     }

@@ -96,6 +96,9 @@ pub(crate) struct Shared {
 /// A place in line, for whoever knows that a call has arrived before they can make it.
 pub struct Place(Result<Spot, CallFailure>);
 
+/// How long somebody who repeats a call waits for its answer.
+const ANSWERED_LIMIT: Duration = Duration::from_secs(300);
+
 /// How often sessions are looked at, at most and at least.
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
 const SWEEP_OFTEN: Duration = Duration::from_millis(50);
@@ -577,6 +580,14 @@ impl Shared {
 
     /// A call on record, once its answer is there.
     async fn answered(&self, desk: &Desk, ref_id: RefId) -> Result<Call, ReadFailure> {
+        let waiting = timeout(ANSWERED_LIMIT, self.wait_for_answer(desk, ref_id));
+        tokio::select! {
+            call = waiting => call.unwrap_or(Err(ReadFailure::Unanswered(ref_id))),
+            () = self.stopping.cancelled() => Err(ReadFailure::Unanswered(ref_id)),
+        }
+    }
+
+    async fn wait_for_answer(&self, desk: &Desk, ref_id: RefId) -> Result<Call, ReadFailure> {
         loop {
             self.history.landing(ref_id).await;
             let call = desk.call(ref_id).await?;

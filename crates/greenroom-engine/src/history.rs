@@ -92,6 +92,11 @@ impl History {
         self.store.is_some()
     }
 
+    /// Why there is none, where one is wanted.
+    pub(crate) fn missing(&self) -> Option<&str> {
+        self.missing.as_deref()
+    }
+
     pub(crate) fn store(&self) -> Option<&Store> {
         self.store.as_ref()
     }

@@ -37,7 +37,7 @@ pub use history::RESULT_FILE;
 pub use pool::{DriverFactory, Scaled};
 pub use reading::{
     Blob, ConsoleArguments, Content, ContentArguments, Desk, Format, ListArguments, Part, ReadFailure,
-    describe, parse_ref, status_word,
+    describe, describe_briefly, parse_ref, status_word,
 };
 pub use session_files::SessionFile;
 pub use sessions::{Caller, SessionReport};

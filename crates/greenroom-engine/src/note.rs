@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use greenroom_core::ids::RefId;
+use greenroom_core::text;
 use greenroom_store::{CallStatus, Finished, NewCall};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
@@ -13,6 +14,12 @@ use crate::call::{CallFailure, Served};
 use crate::capture::Caught;
 use crate::history::{Flight, History, Noted};
 use crate::reply::{About, Manner, compose};
+
+/// Beyond this, answers are worked on where nobody waits.
+const LARGE: usize = 64 * 1024;
+
+/// How much of what went wrong is kept beside the result that says it, in bytes.
+const LONGEST_ERROR: usize = 4096;
 
 pub(crate) struct Note {
     history: Arc<History>,
@@ -83,8 +90,8 @@ impl Note {
         }
     }
 
-    /// A step of this script.
-    pub(crate) fn step(&self, tool: &str, arguments: &Map<String, Value>) -> Self {
+    /// A step of this script, which has so many bytes of text left.
+    pub(crate) fn step(&self, tool: &str, arguments: &Map<String, Value>, budget: usize) -> Self {
         let entry = Entry {
             ref_id: None,
             owner: self.owner.clone(),
@@ -93,7 +100,8 @@ impl Note {
             arguments,
             since: Instant::now(),
         };
-        Self::with_parent(&self.history, entry, self.ref_id, self.manner, self.can_read)
+        let manner = Manner { budget, ..self.manner };
+        Self::with_parent(&self.history, entry, self.ref_id, manner, self.can_read)
     }
 
     pub(crate) fn ref_id(&self) -> Option<RefId> {
@@ -144,6 +152,7 @@ impl Note {
             Ok(_) => Some(caught.error()),
             Err(failure) => Some(failure.to_string()),
         };
+        let error = error.map(|text| text::beginning(text, LONGEST_ERROR));
         let page = caught.page();
         let finished = Finished {
             ref_id,
@@ -167,12 +176,26 @@ impl Note {
             self.ref_id = None;
             return result;
         }
+        if let Some(leftover) = &caught.capture.leftover {
+            let _ = tokio::fs::remove_file(leftover).await;
+        }
         self.flight = None;
         if !self.can_read {
             return result;
         }
         let session = served.and_then(|served| served.session.as_deref());
         let about = About { ref_id, session, tool: &self.tool, at: self.at };
-        result.map(|bytes| compose(self.manner, &about, bytes, caught))
+        let (bytes, manner) = (result?, self.manner);
+        let size = bytes.len() + caught.capture.snapshot.as_ref().map_or(0, |snapshot| snapshot.len());
+        if size < LARGE {
+            return Ok(compose(manner, &about, bytes, caught));
+        }
+        // Comparing and cutting large pages takes a while, in which others are served.
+        let (tool, session, at) = (self.tool.clone(), session.map(str::to_owned), self.at);
+        let composed = tokio::task::spawn_blocking(move || {
+            let about = About { ref_id, session: session.as_deref(), tool: &tool, at };
+            compose(manner, &about, bytes, caught)
+        });
+        Ok(composed.await.expect("composing does not panic"))
     }
 }

@@ -415,6 +415,8 @@ fn get_console_content() -> Value {
                     "type": "string", "enum": ["debug", "info", "warn", "error", ""],
                     "description": "Only messages of this level.",
                 },
+                "offset": { "type": "integer", "minimum": 0, "description": "Entry to begin with." },
+                "limit": { "type": "integer", "minimum": 1, "description": "Entries to return." },
             },
             "required": ["ref_id"],
             "additionalProperties": false,

@@ -97,7 +97,7 @@ impl Engine {
             }
             OwnTool::ListCalls => {
                 let calls = self.desk(caller).list(tool.read(arguments)?).await?;
-                Ok(json!({ "calls": calls.iter().map(reading::describe).collect::<Vec<_>>() }))
+                Ok(json!({ "calls": calls.iter().map(reading::describe_briefly).collect::<Vec<_>>() }))
             }
             OwnTool::GetBlob => {
                 let BlobArguments { uri } = tool.read(arguments)?;

@@ -1,7 +1,7 @@
 //! Reading what is on record, in small pieces. Takes no lease and touches no browser.
 
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use greenroom_core::console::Level;
@@ -12,17 +12,25 @@ use greenroom_store::{Call, CallStatus, Cursor, Filter, Found, Reader, Store, St
 use moka::sync::Cache;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tokio::sync::Semaphore;
 
 use crate::call::CallFailure;
 use crate::capture::text_of;
 use crate::history::{History, RESULT_FILE};
-use crate::reply::{About, how_to_read_on, without_end};
+use crate::reply::{how_to_read_on, without_end};
 use crate::sessions::Caller;
 use crate::status::timestamp;
 
 /// How long the parsed form of a page is kept after it was last read, and how much of that in all.
 const KEPT_FOR: Duration = Duration::from_secs(300);
 const KEPT_BYTES: u64 = 64 * 1024 * 1024;
+
+/// How many read at once, and how long a comparison may look for the shortest way to tell the difference.
+const AT_ONCE: usize = 2;
+const COMPARING: Duration = Duration::from_secs(1);
+
+/// How much of a call's parameters a list shows, in bytes.
+const LISTED_PARAMS: usize = 1024;
 
 /// How many calls are listed where nobody says.
 const LISTED: usize = 50;
@@ -84,6 +92,10 @@ pub struct ConsoleArguments {
     pub ref_id: String,
     #[serde(default)]
     pub level: Option<String>,
+    #[serde(default)]
+    pub offset: Option<i64>,
+    #[serde(default)]
+    pub limit: Option<i64>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -116,6 +128,10 @@ pub(crate) struct BlobArguments {
 pub enum ReadFailure {
     #[error("Calls are not written down here (HISTORY), so there is nothing to read.")]
     Off,
+    #[error("The history cannot be opened, so there is nothing to read now: {0}")]
+    Broken(String),
+    #[error("The call `{0}` was not answered in time.")]
+    Unanswered(RefId),
     #[error(
         "`{0}` is no ref id. A ref id looks like 123e4567-e89b-42d3-a456-426614174000; `list_calls` names yours."
     )]
@@ -179,7 +195,11 @@ pub struct Blob {
 }
 
 /// Pages that were read a moment ago, in the form that reading needs.
-pub(crate) struct Shelf(Cache<Digest, Arc<Volume>>);
+pub(crate) struct Shelf {
+    volumes: Cache<Digest, Arc<Volume>>,
+    /// Reading a large page keeps a processor busy; there are others to serve.
+    readers: Arc<Semaphore>,
+}
 
 struct Volume {
     text: Arc<str>,
@@ -205,7 +225,22 @@ impl Shelf {
     pub(crate) fn new() -> Self {
         let weight =
             |_: &Digest, volume: &Arc<Volume>| u32::try_from(volume.text.len() * 4).unwrap_or(u32::MAX);
-        Self(Cache::builder().max_capacity(KEPT_BYTES).weigher(weight).time_to_idle(KEPT_FOR).build())
+        let volumes =
+            Cache::builder().max_capacity(KEPT_BYTES).weigher(weight).time_to_idle(KEPT_FOR).build();
+        Self { volumes, readers: Arc::new(Semaphore::new(AT_ONCE)) }
+    }
+
+    /// Does what may take a while, where nobody waits for the processor.
+    async fn at_work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, ReadFailure> + Send + 'static,
+    ) -> Result<T, ReadFailure> {
+        let turn = Arc::clone(&self.readers).acquire_owned().await.expect("the semaphore is never closed");
+        let worked = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            work()
+        });
+        worked.await.unwrap_or_else(|error| Err(ReadFailure::Store(error.to_string())))
     }
 }
 
@@ -225,7 +260,10 @@ pub(crate) fn owner(caller: &Caller) -> String {
 
 impl Desk {
     fn store(&self) -> Result<&Store, ReadFailure> {
-        self.history.store().ok_or(ReadFailure::Off)
+        self.history.store().ok_or_else(|| match self.history.missing() {
+            Some(why) => ReadFailure::Broken(why.to_owned()),
+            None => ReadFailure::Off,
+        })
     }
 
     async fn read<T: Send + 'static>(
@@ -289,13 +327,13 @@ impl Desk {
         }
         match (part, call.snapshot) {
             (Some(Part::Snapshot) | None, Some(digest)) => {
-                if let Some(volume) = self.shelf.0.get(&digest) {
+                if let Some(volume) = self.shelf.volumes.get(&digest) {
                     return Ok(volume);
                 }
                 let text = self.read(move |reader| reader.snapshot(ref_id)).await?;
                 let text = text.ok_or(ReadFailure::NoSnapshot(ref_id))?;
                 let volume = Arc::new(Volume::new(text.into()));
-                self.shelf.0.insert(digest, Arc::clone(&volume));
+                self.shelf.volumes.insert(digest, Arc::clone(&volume));
                 Ok(volume)
             }
             (Some(Part::Snapshot), None) => Err(ReadFailure::NoSnapshot(ref_id)),
@@ -319,102 +357,33 @@ impl Desk {
         let call = self.named(arguments.ref_id.as_deref(), arguments.session.as_deref()).await?;
         let ref_id = call.ref_id;
         let volume = self.volume(&call, arguments.part).await?;
-        let about = About { ref_id, session: None, tool: &call.tool, at: call.at };
-        let whole = &*volume.text;
-        let budget = self.budget;
-        match arguments.how {
-            How::Plain { reset } if arguments.ref_id.is_some() && arguments.format == Format::Yaml => {
-                self.unread(&about, &volume, reset).await
-            }
-            How::Plain { .. } | How::Page if arguments.format == Format::Json => {
-                let (snapshot, _) = volume.tree()?;
-                let tree = snapshot.to_json();
-                Ok(listed(&about, tree, arguments.offset, arguments.limit, Format::Json, budget)?)
-            }
-            How::Plain { .. } | How::Page => {
-                let (offset, limit) = (arguments.offset.unwrap_or(0), arguments.limit);
-                let page = text::page(whole, offset, limit)?;
-                let start = whole.len() - text::page(whole, offset, None)?.len();
-                Ok(paged(&about, (start, page), whole, offset, arguments.part, budget))
-            }
-            How::Search { needle, before, after } => {
-                let found = text::search(whole, &needle, before, after);
-                let lines = found.text.lines().count();
-                let offset = arguments.offset.unwrap_or(0);
-                if found.count == 0 {
-                    return Ok(Content { ref_id, text: String::new(), total: 0, next_offset: None });
-                }
-                let page = text::page(&found.text, offset, arguments.limit)?;
-                let end = text::cut(page, budget);
-                let shown = text::line_count(&page[..end]);
-                let next = (offset + shown < lines && shown > 0).then_some(offset + shown);
-                let mut text = page[..end].to_owned();
-                if let Some(next) = next {
-                    text = format!(
-                        "{}\n[cut: {} matching lines in all. The rest: the same call with offset={next}.]",
-                        without_end(&text),
-                        found.count
-                    );
-                }
-                Ok(Content { ref_id, text, total: lines, next_offset: next })
-            }
+        if let How::Plain { reset } = arguments.how
+            && arguments.ref_id.is_some()
+            && arguments.format == Format::Yaml
+        {
+            return self.unread(ref_id, volume, reset).await;
+        }
+        let old = match arguments.how {
             How::Since(other) => {
                 let other = self.call(other).await?;
-                let old = self.volume(&other, arguments.part).await?;
-                let changes = text::changes(&old.text, whole);
-                let offset = arguments.offset.unwrap_or(0);
-                if changes.is_empty() {
-                    return Ok(Content { ref_id, text: changes, total: 0, next_offset: None });
-                }
-                let page = text::page(&changes, offset, arguments.limit)?;
-                let end = text::cut(page, budget);
-                let (lines, shown) = (text::line_count(&changes), text::line_count(&page[..end]));
-                let next = (offset + shown < lines && shown > 0).then_some(offset + shown);
-                let mut text = page[..end].to_owned();
-                if let Some(next) = next.filter(|_| end < page.len()) {
-                    text = format!(
-                        "{}\n[cut: {lines} lines of changes in all. The rest: the same call with offset={next}.]",
-                        without_end(&text)
-                    );
-                }
-                Ok(Content { ref_id, text, total: lines, next_offset: next })
+                Some(self.volume(&other, arguments.part).await?)
             }
-            How::Query { expression, flatten } => {
-                let (_, queryable) = volume.tree()?;
-                let found = queryable.query(&expression, flatten);
-                let found = found.map_err(|error| ReadFailure::Query(error.to_string()))?;
-                let format = if arguments.is_format_given { arguments.format } else { Format::Json };
-                Ok(listed(&about, found, arguments.offset, arguments.limit, format, budget)?)
-            }
-        }
+            _ => None,
+        };
+        let budget = self.budget;
+        self.shelf.at_work(move || read(arguments, ref_id, &volume, old.as_deref(), budget)).await
     }
 
-    /// What has not been read of it yet. The cursor is on disk before the text is returned.
-    async fn unread(&self, about: &About<'_>, volume: &Volume, reset: bool) -> Result<Content, ReadFailure> {
-        let (ref_id, whole) = (about.ref_id, &*volume.text);
-        let hash = Digest::of(whole.as_bytes());
-        let cursor = self.read(move |reader| reader.cursor(ref_id)).await?;
-        let position = match cursor.filter(|cursor| !reset && cursor.hash == hash) {
-            Some(cursor) => usize::try_from(cursor.position).unwrap_or(usize::MAX).min(whole.len()),
-            None => 0,
-        };
-        let rest = whole.get(position..).unwrap_or(whole);
-        let end = text::cut(rest, self.budget);
-        let read = position + end;
-        let cursor =
-            Cursor { position: u64::try_from(read).unwrap_or(u64::MAX), hash, read: SystemTime::now() };
-        self.store()?.set_cursor(ref_id, cursor).await?;
-        let total = text::line_count(whole);
-        if read == whole.len() {
-            return Ok(Content { ref_id, text: rest.to_owned(), total, next_offset: None });
+    /// What has not been read of it yet. The cursor is on disk before the text is returned, if it can be.
+    async fn unread(&self, ref_id: RefId, volume: Arc<Volume>, reset: bool) -> Result<Content, ReadFailure> {
+        let cursor = self.read(move |reader| reader.cursor(ref_id)).await?.filter(|_| !reset);
+        let budget = self.budget;
+        let (content, cursor) =
+            self.shelf.at_work(move || Ok(unread(ref_id, &volume.text, cursor, budget))).await?;
+        if let Err(error) = self.store()?.set_cursor(ref_id, cursor).await {
+            tracing::debug!(%error, "how far a call was read is not kept");
         }
-        let next = text::line_count(&whole[..read]);
-        let text = format!(
-            "{}\n[cut: {read} of {} bytes have been read. The rest: the same call again, or offset={next}, or search_for=\"…\".]",
-            without_end(&rest[..end]),
-            whole.len(),
-        );
-        Ok(Content { ref_id, text, total, next_offset: Some(next) })
+        Ok(content)
     }
 
     pub async fn console(&self, arguments: &ConsoleArguments) -> Result<(RefId, String), ReadFailure> {
@@ -430,8 +399,19 @@ impl Desk {
         self.call(ref_id).await?;
         let entries = self.read(move |reader| reader.console(ref_id)).await?;
         let wanted = entries.iter().filter(|entry| level.is_none_or(|level| entry.level == level));
-        let lines: Vec<_> = wanted.map(ToString::to_string).collect();
-        Ok((ref_id, lines.join("\n")))
+        let offset = number("offset", arguments.offset, 0)?.unwrap_or(0);
+        let limit = number("limit", arguments.limit, 1)?.unwrap_or(usize::MAX);
+        let lines: Vec<_> = wanted.skip(offset).take(limit).map(ToString::to_string).collect();
+        let whole = lines.join("\n");
+        let end = text::cut(&whole, self.budget);
+        if end == whole.len() {
+            return Ok((ref_id, whole));
+        }
+        let (seen, total) = (text::line_count(&whole[..end]), text::line_count(&whole));
+        let cut = format!(
+            "[cut: {seen} of {total} lines. Ask for one level, or for a page of entries with offset and limit.]"
+        );
+        Ok((ref_id, format!("{}\n{cut}", without_end(&whole[..end]))))
     }
 
     pub async fn list(&self, arguments: ListArguments) -> Result<Vec<Call>, ReadFailure> {
@@ -482,6 +462,71 @@ impl Desk {
         let bytes = tokio::fs::read(&blob.path).await.map_err(|_| ReadFailure::NoBlob)?;
         Ok((blob, bytes))
     }
+}
+
+/// Reads as it was asked for. Takes its time for large texts.
+fn read(
+    arguments: Wanted,
+    ref_id: RefId,
+    volume: &Volume,
+    old: Option<&Volume>,
+    budget: usize,
+) -> Result<Content, ReadFailure> {
+    let whole = &*volume.text;
+    match arguments.how {
+        How::Plain { .. } | How::Page if arguments.format == Format::Json => {
+            let (snapshot, _) = volume.tree()?;
+            let tree = snapshot.to_json();
+            Ok(listed(ref_id, tree, arguments.offset, arguments.limit, Format::Json, budget)?)
+        }
+        How::Plain { .. } | How::Page => {
+            let (offset, limit) = (arguments.offset.unwrap_or(0), arguments.limit);
+            let page = text::page(whole, offset, limit)?;
+            let start = whole.len() - text::page(whole, offset, None)?.len();
+            Ok(paged(ref_id, (start, page), whole, offset, arguments.part, budget))
+        }
+        How::Search { ref needle, before, after } => {
+            let found = text::search(whole, needle, before, after);
+            let in_all = format!("{} matching lines in all", found.count);
+            portion(ref_id, &found.text, &arguments, budget, &in_all)
+        }
+        How::Since(_) => {
+            let deadline = Instant::now() + COMPARING;
+            let changes = old.map(|old| text::changes(&old.text, whole, Some(deadline))).unwrap_or_default();
+            portion(ref_id, &changes, &arguments, budget, "more lines of changes")
+        }
+        How::Query { ref expression, flatten } => {
+            let (_, queryable) = volume.tree()?;
+            let found = queryable.query(expression, flatten);
+            let found = found.map_err(|error| ReadFailure::Query(error.to_string()))?;
+            let format = if arguments.is_format_given { arguments.format } else { Format::Json };
+            Ok(listed(ref_id, found, arguments.offset, arguments.limit, format, budget)?)
+        }
+    }
+}
+
+/// What has not been read of a text yet, and how far it is read then.
+fn unread(ref_id: RefId, whole: &str, cursor: Option<Cursor>, budget: usize) -> (Content, Cursor) {
+    let hash = Digest::of(whole.as_bytes());
+    let position = match cursor.filter(|cursor| cursor.hash == hash) {
+        Some(cursor) => usize::try_from(cursor.position).unwrap_or(usize::MAX).min(whole.len()),
+        None => 0,
+    };
+    let rest = whole.get(position..).unwrap_or(whole);
+    let end = text::cut(rest, budget);
+    let read = position + end;
+    let cursor = Cursor { position: u64::try_from(read).unwrap_or(u64::MAX), hash, read: SystemTime::now() };
+    let total = text::line_count(whole);
+    if read == whole.len() {
+        return (Content { ref_id, text: rest.to_owned(), total, next_offset: None }, cursor);
+    }
+    let next = text::line_count(&whole[..read]);
+    let text = format!(
+        "{}\n[cut: {read} of {} bytes have been read. The rest: the same call again, or offset={next}, or search_for=\"…\".]",
+        without_end(&rest[..end]),
+        whole.len(),
+    );
+    (Content { ref_id, text, total, next_offset: Some(next) }, cursor)
 }
 
 /// The arguments of `get_content`, looked at together.
@@ -591,9 +636,44 @@ fn all_text(body: &Map<String, Value>) -> String {
     }
 }
 
+/// A page of lines that were made for this answer: matches, or changes.
+fn portion(
+    ref_id: RefId,
+    whole: &str,
+    arguments: &Wanted,
+    budget: usize,
+    in_all: &str,
+) -> Result<Content, ReadFailure> {
+    if whole.is_empty() {
+        return Ok(Content { ref_id, text: String::new(), total: 0, next_offset: None });
+    }
+    let offset = arguments.offset.unwrap_or(0);
+    let page = text::page(whole, offset, arguments.limit)?;
+    let end = text::cut(page, budget);
+    let (seen, total) = (&page[..end], text::line_count(whole));
+    let next = offset + text::line_count(seen);
+    let next_offset = (next < total).then_some(next);
+    let mut text = seen.to_owned();
+    if end < page.len() {
+        let rest = match next_offset {
+            Some(next) => format!(" The rest: the same call with offset={next}."),
+            None => String::new(),
+        };
+        let how = if seen.ends_with('\n') {
+            format!("[cut: {in_all}.{rest}]")
+        } else {
+            format!(
+                "[cut inside a line that is longer than a reply may be. All of it: get_content(ref_id=\"{ref_id}\").{rest}]"
+            )
+        };
+        text = format!("{}\n{how}", without_end(&text));
+    }
+    Ok(Content { ref_id, text, total, next_offset })
+}
+
 /// A page of a text, cut. `start` is where it begins.
 fn paged(
-    about: &About<'_>,
+    ref_id: RefId,
     (start, page): (usize, &str),
     whole: &str,
     offset: usize,
@@ -607,22 +687,21 @@ fn paged(
     let mut text = page[..end].to_owned();
     if end < page.len() {
         let part = part.filter(|part| *part == Part::Result).map(|_| "result");
-        let how = how_to_read_on(about, &whole[..start + end], whole, part);
+        let how = how_to_read_on(ref_id, &whole[..start + end], whole, part);
         text = format!("{}\n{how}", without_end(&text));
     }
-    Content { ref_id: about.ref_id, text, total, next_offset: next }
+    Content { ref_id, text, total, next_offset: next }
 }
 
 /// A value, or a page of it where it is a list.
 fn listed(
-    about: &About<'_>,
+    ref_id: RefId,
     value: Value,
     offset: Option<usize>,
     limit: Option<usize>,
     format: Format,
     budget: usize,
 ) -> Result<Content, ReadFailure> {
-    let ref_id = about.ref_id;
     let write = |value: &Value| match format {
         Format::Json => serde_json::to_string_pretty(value).expect("JSON can be written"),
         Format::Yaml => yaml(value),
@@ -759,6 +838,18 @@ pub fn describe(call: &Call) -> Value {
     shown
 }
 
+/// A call among others: what is long is told by the call alone.
+pub fn describe_briefly(call: &Call) -> Value {
+    let mut shown = describe(call);
+    if call.params.len() > LISTED_PARAMS {
+        shown["params"] = text::beginning(call.params.clone(), LISTED_PARAMS).into();
+    }
+    if let Some(error) = &call.error {
+        shown["error"] = text::beginning(error.clone(), LISTED_PARAMS).into();
+    }
+    shown
+}
+
 pub fn status_word(status: CallStatus) -> &'static str {
     match status {
         CallStatus::Pending => "pending",
@@ -779,8 +870,7 @@ mod tests {
 
     fn list(value: Value, offset: Option<usize>, limit: Option<usize>, budget: usize) -> Content {
         let ref_id = "123e4567-e89b-42d3-a456-426614174000".parse().unwrap();
-        let about = About { ref_id, session: None, tool: "x", at: SystemTime::UNIX_EPOCH };
-        listed(&about, value, offset, limit, Format::Json, budget).unwrap()
+        listed(ref_id, value, offset, limit, Format::Json, budget).unwrap()
     }
 
     #[test]

@@ -15,6 +15,9 @@ use serde_json::{Map, Value, json};
 use crate::capture::Caught;
 use crate::status::timestamp;
 
+/// How much of what went wrong a ref tells, in bytes.
+const LONGEST_ERROR: usize = 2048;
+
 /// How a call is answered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manner {
@@ -142,13 +145,13 @@ fn shortened(about: &About<'_>, caught: &Caught, text: &str, budget: usize) -> S
         if let Some(room) = budget.checked_sub(head.len() + tail.len()).filter(|room| *room >= budget / 2) {
             // Offsets count in the snapshot, which begins somewhere in this text.
             let seen = &snapshot[..text::cut(snapshot, room)];
-            let how = how_to_read_on(about, seen, snapshot, None);
+            let how = how_to_read_on(about.ref_id, seen, snapshot, None);
             return format!("{head}{}\n{how}{tail}", without_end(seen));
         }
     }
     let seen = &text[..text::cut(text, budget)];
     let part = Some("result").filter(|_| caught.capture.snapshot.is_some());
-    format!("{}\n{}", without_end(seen), how_to_read_on(about, seen, text, part))
+    format!("{}\n{}", without_end(seen), how_to_read_on(about.ref_id, seen, text, part))
 }
 
 /// A text that ends with a line, without the end of that line. Lines that are empty stay.
@@ -157,8 +160,8 @@ pub(crate) fn without_end(text: &str) -> &str {
 }
 
 /// Says how much is left of a text of which somebody has seen the beginning.
-pub(crate) fn how_to_read_on(about: &About<'_>, seen: &str, whole: &str, part: Option<&str>) -> String {
-    let (id, total) = (about.ref_id, text::line_count(whole));
+pub(crate) fn how_to_read_on(ref_id: RefId, seen: &str, whole: &str, part: Option<&str>) -> String {
+    let (id, total) = (ref_id, text::line_count(whole));
     let part = part.map(|part| format!(", part=\"{part}\"")).unwrap_or_default();
     if !seen.is_empty() && !seen.ends_with('\n') {
         return format!(
@@ -175,7 +178,7 @@ pub(crate) fn how_to_read_on(about: &About<'_>, seen: &str, whole: &str, part: O
 
 /// The seed's format: nothing but what is needed to ask for more.
 fn reference(about: &About<'_>, caught: &Caught, body: &Map<String, Value>) -> Map<String, Value> {
-    let error = caught.is_error.then(|| caught.error_in(Some(body)));
+    let error = caught.is_error.then(|| text::beginning(caught.error_in(Some(body)), LONGEST_ERROR));
     let answer = summary(about, caught, error);
     let mut short = Map::new();
     short.insert("content".to_owned(), json!([{ "type": "text", "text": answer.to_string() }]));
@@ -263,7 +266,7 @@ fn difference(
         }
         if end < shown.len() {
             let how = if is_whole {
-                how_to_read_on(about, &shown[..end], shown, None)
+                how_to_read_on(about.ref_id, &shown[..end], shown, None)
             } else {
                 format!(
                     "[cut: {end} of {} bytes of changes. The page as it is now: get_content(ref_id=\"{}\").]",

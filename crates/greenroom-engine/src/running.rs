@@ -175,7 +175,10 @@ impl Running {
 
     /// Answers with what is on record already.
     pub(crate) async fn answer_as_before(&mut self, note: &Note, ref_id: RefId) {
-        let result = self.engine.earlier(note.owner(), ref_id).await;
+        let result = tokio::select! {
+            result = self.engine.earlier(note.owner(), ref_id) => result,
+            () = self.cancel.cancelled() => Err(CallFailure::Cancelled),
+        };
         if let Some(reply) = self.reply.take() {
             let _ = reply.send(Outcome { result, served: None, ref_id: Some(ref_id) });
         }

@@ -234,6 +234,10 @@ pub(super) struct Levels {
     /// Only messages of this level: `debug`, `info`, `warn` or `error`.
     #[serde(default)]
     level: Option<String>,
+    /// Entry to begin with.
+    offset: Option<i64>,
+    /// Entries to return.
+    limit: Option<i64>,
 }
 
 /// Make a call
@@ -413,9 +417,9 @@ pub(super) async fn console(
     name: Result<Path<String>, PathRejection>,
     query: Result<Query<Levels>, QueryRejection>,
 ) -> Result<Response, Refused> {
-    let (Path(ref_id), Query(Levels { level })) = (name?, query?);
+    let (Path(ref_id), Query(Levels { level, offset, limit })) = (name?, query?);
     let (ref_id, content) =
-        engine.desk(&Caller::local()).console(&ConsoleArguments { ref_id, level }).await?;
+        engine.desk(&Caller::local()).console(&ConsoleArguments { ref_id, level, offset, limit }).await?;
     Ok(fresh(ConsoleAnswer { ref_id: ref_id.to_string(), content }))
 }
 

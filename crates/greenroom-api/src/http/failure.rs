@@ -103,7 +103,8 @@ fn of_reading(failure: &ReadFailure) -> Kind {
         | ReadFailure::PastTheEnd(_)
         | ReadFailure::Query(_)
         | ReadFailure::BlobTooLarge { .. } => Kind::INVALID,
-        ReadFailure::Store(_) => Kind::DEGRADED,
+        ReadFailure::Store(_) | ReadFailure::Broken(_) => Kind::DEGRADED,
+        ReadFailure::Unanswered(_) => Kind::TIMEOUT,
     }
 }
 

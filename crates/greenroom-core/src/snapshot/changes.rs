@@ -68,7 +68,7 @@ pub fn changes(old: &str, new: &str) -> Changes {
 }
 
 fn line_by_line(old: &str, new: &str) -> Changes {
-    let text = text::changes(old, new);
+    let text = text::changes(old, new, None);
     let count = |mark: &str| text.lines().filter(|line| line.starts_with(mark)).count();
     Changes { added: count("+ "), removed: count("- "), text, ..Changes::default() }
 }

@@ -84,15 +84,15 @@ fn capitals_do_not_matter(#[case] text: &str, #[case] needle: &str, #[case] line
 
 #[test]
 fn changes_are_told_by_line_and_place() {
-    assert_eq!(changes("a\nb\n", "a\nb"), "");
-    insta::assert_snapshot!(changes("a\nb\nc\nd\ne", "a\nB\nc\nd\ne\nf"), @r"
+    assert_eq!(changes("a\nb\n", "a\nb", None), "");
+    insta::assert_snapshot!(changes("a\nb\nc\nd\ne", "a\nB\nc\nd\ne\nf", None), @r"
     @@ line 1 @@
     - b
     + B
     @@ line 5 @@
     + f
     ");
-    insta::assert_snapshot!(changes("", "x"), @r"
+    insta::assert_snapshot!(changes("", "x", None), @r"
     @@ line 0 @@
     + x
     ");
@@ -134,7 +134,7 @@ proptest! {
 
     #[test]
     fn changes_make_the_new_text_of_the_old_one(old in "([a-c]\n){0,12}", new in "([a-c]\n){0,12}") {
-        let told = changes(&old, &new);
+        let told = changes(&old, &new, None);
         prop_assert_eq!(told.is_empty(), old == new);
         let count = |mark| told.lines().filter(|line| line.starts_with(mark)).count();
         prop_assert_eq!(line_count(&old) - count("- ") + count("+ "), line_count(&new));

@@ -56,6 +56,8 @@ pub struct Capture {
     pub reading: Reading,
     pub snapshot: Option<Arc<str>>,
     pub console: Vec<ConsoleEntry>,
+    /// A file that was written for this answer alone, and is not needed once the answer is on record.
+    pub leftover: Option<PathBuf>,
 }
 
 /// Reads lines of a server's log as console entries.
@@ -65,34 +67,33 @@ pub type ReadLog = fn(log: &str, file: &Path) -> Vec<ConsoleEntry>;
 const MOST_BYTES: u64 = 64 * 1024 * 1024;
 
 impl Reading {
-    /// Fetches what is only mentioned. Nothing outside `folder` is touched, whatever the result says: pages have a
+    /// Fetches what is only mentioned, and leaves it where it is. Nothing outside `folder` is touched, whatever the result says: pages have a
     /// hand in what it says. Waits for the disk.
     pub fn fetch(self, folder: &Path, read_log: ReadLog) -> Capture {
-        // While a dialog is open a page cannot be read, and its snapshot is empty.
+        let mut leftover = None;
         let snapshot = match &self.snapshot {
             Some(SnapshotAt::Inline(text)) => Some(Arc::from(text.as_str())),
             Some(SnapshotAt::File { file, is_ours }) => {
                 let text = read_within(folder, &file.path);
-                if *is_ours && text.is_ok() {
-                    let _ = std::fs::remove_file(&file.path);
-                }
+                leftover = (*is_ours && text.is_ok()).then(|| file.path.clone());
                 logged(text, &file.path).map(Arc::from)
             }
             None => None,
         };
+        // While a dialog is open a page cannot be read, and its snapshot is empty.
         let snapshot = snapshot.filter(|text: &Arc<str>| !text.is_empty());
         let console = match &self.console {
             Some(ConsoleAt::Inline(entries)) => Some(entries.clone()),
             Some(ConsoleAt::Log { file, lines: (first, last) }) => {
                 logged(read_within(folder, &file.path), &file.path).map(|log| {
-                    let count = last.saturating_sub(*first) + 1;
+                    let count = last.saturating_sub(*first).saturating_add(1);
                     let lines: Vec<_> = log.lines().skip(first.saturating_sub(1)).take(count).collect();
                     read_log(&lines.join("\n"), &file.path)
                 })
             }
             None => None,
         };
-        Capture { reading: self, snapshot, console: console.unwrap_or_default() }
+        Capture { reading: self, snapshot, console: console.unwrap_or_default(), leftover }
     }
 }
 
