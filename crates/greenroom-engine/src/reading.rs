@@ -893,6 +893,33 @@ mod tests {
     }
 
     #[test]
+    fn matches_that_do_not_fit_say_where_the_rest_is_also_inside_a_line() {
+        let ref_id = "123e4567-e89b-42d3-a456-426614174000".parse().unwrap();
+        let arguments = |offset| {
+            let given = ContentArguments {
+                ref_id: Some("x".to_owned()),
+                search_for: Some("needle".to_owned()),
+                offset,
+                ..ContentArguments::default()
+            };
+            Wanted::check(given).unwrap()
+        };
+        let short =
+            portion(ref_id, "0: a\n1: b\n2: c", &arguments(None), 10, "3 matching lines in all").unwrap();
+        assert_eq!(
+            short.text,
+            "0: a\n1: b\n[cut: 3 matching lines in all. The rest: the same call with offset=2.]"
+        );
+        assert_eq!((short.total, short.next_offset), (3, Some(2)));
+        let long = format!("0: {}\n1: b", "x".repeat(100));
+        let cut = portion(ref_id, &long, &arguments(None), 10, "2 matching lines in all").unwrap();
+        assert!(cut.text.contains("[cut inside a line"), "{}", cut.text);
+        assert_eq!(cut.next_offset, Some(1), "the rest of the line is not skipped silently");
+        let last = portion(ref_id, &long, &arguments(Some(1)), 10, "").unwrap();
+        assert_eq!((last.text.as_str(), last.next_offset), ("1: b", None));
+    }
+
+    #[test]
     fn a_value_that_is_too_long_by_itself_is_cut_too() {
         let long: Vec<_> = (0..100).map(|number| format!("line {number}")).collect();
         for value in [json!({ "children": long }), json!([{ "children": long }]), json!("x".repeat(2000))] {

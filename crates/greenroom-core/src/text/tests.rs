@@ -140,3 +140,9 @@ proptest! {
         prop_assert_eq!(line_count(&old) - count("- ") + count("+ "), line_count(&new));
     }
 }
+
+#[test]
+fn the_beginning_of_a_text_ends_between_letters_and_says_that_it_is_one() {
+    assert_eq!(super::beginning("short".to_owned(), 5), "short");
+    assert_eq!(super::beginning("öäü".to_owned(), 3), "ö…");
+}

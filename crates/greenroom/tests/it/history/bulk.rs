@@ -22,6 +22,7 @@ fn every_step_of_a_script_has_a_ref_id_of_its_own_and_the_script_as_its_parent()
     let call = archive.call(&id);
     assert_eq!((call.tool.as_str(), call.status), ("browser_execute_bulk", CallStatus::Error));
     assert_eq!(call.session_name.as_deref(), Some("a"));
+    assert_eq!(call.error.as_deref(), Some("Step 2 (fail): two"));
     let params: Value = serde_json::from_str(&call.params).unwrap();
     assert_eq!(params, json!({ "commands": commands, "stop_on_error": false }));
 
@@ -63,4 +64,18 @@ fn a_script_that_cannot_run_is_on_record_as_that() {
     let script = json!({ "commands": [{ "tool": "get_content", "args": {} }] });
     let message = agent.complaint("browser_execute_bulk", script);
     assert!(message.contains("cannot be called from within a script"), "{message}");
+}
+
+#[test]
+fn all_steps_together_stay_within_the_budget() {
+    let archive = Archive::new();
+    let server = archive.serve(&POOL);
+    let mut agent = connected(&server);
+    let step = json!({ "tool": "bytes", "args": { "size": 20_000 }, "return_result": true });
+    let commands: Vec<_> = (0..10).map(|_| step.clone()).collect();
+    let result = agent.call("browser_execute_bulk", json!({ "commands": commands }));
+    let text = result["content"][0]["text"].as_str().unwrap();
+    // Each of those that come too late has a kilobyte and says how to read the rest.
+    assert!(text.len() < 32_768 + 10 * 2_048, "{}", text.len());
+    assert!(text.contains("[cut: "), "{text}");
 }
