@@ -227,7 +227,8 @@ impl Browsers {
 
     fn make(&self, index: usize, config: AttachedConfig) -> Arc<Attached> {
         let driver = (self.factory)(&config);
-        let book = self.books.of_browser(&driver, config.endpoint.address(), &place(index));
+        let book =
+            self.books.of_browser(&driver, config.endpoint.address(), &place(index), &self.limits.tools);
         Arc::new(Attached {
             index,
             config,

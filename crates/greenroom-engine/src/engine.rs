@@ -136,7 +136,7 @@ impl Engine {
             std::mem::take(&mut config.browsers),
             Arc::clone(&config.attach),
             Arc::clone(&books),
-            config.browser_limits,
+            config.browser_limits.clone(),
         );
         let sessions = Sessions::new(fleets, config.max_sessions_per_caller, Arc::clone(&history));
         let idle = config.pools.iter().filter_map(|pool| pool.sessions.idle).min();

@@ -246,9 +246,10 @@ impl ToolBooks {
         driver: &Arc<dyn Driver>,
         address: &str,
         place: &str,
+        filter: &ToolFilter,
     ) -> Arc<ToolBook> {
         let key = driver.tool_list_name().unwrap_or_else(|| address.to_owned());
-        self.book(key, driver, place, &ToolFilter::default())
+        self.book(key, driver, place, filter)
     }
 
     /// A place is there no more.

@@ -351,7 +351,7 @@ fn engine(
         browsers: config.browsers.clone(),
         connect: config.connect,
         attach: attach(config, &data_dir, &installer, &run, &workspace),
-        browser_limits: config.browser_limits,
+        browser_limits: config.browser_limits.clone(),
     };
     let drivers: DriverFactory = Arc::new(move |pool, instance| {
         let upstream = &instance.upstream;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::browsers;
 use super::mistake::Mistake;
-use super::pools::{self, PoolConfig, Reply};
+use super::pools::{self, PoolConfig, Reply, ToolFilter};
 use super::settings::{Settings, Source, View, place};
 use super::value::Value;
 use crate::attach::AttachedConfig;
@@ -58,7 +58,7 @@ pub enum ConnectPolicy {
 }
 
 /// What holds for calls to attached browsers.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct BrowserLimits {
     /// `None`: a call may take as long as it takes.
     pub call_timeout: Option<Duration>,
@@ -66,6 +66,8 @@ pub struct BrowserLimits {
     pub reply_budget: usize,
     /// How calls are answered that do not say.
     pub reply: Reply,
+    /// Which of their tools there are.
+    pub tools: ToolFilter,
     /// When they are looked at, and when they count as gone. They are never restarted.
     pub supervision: Supervision,
 }
@@ -304,6 +306,7 @@ impl Config {
             call_timeout: read.optional_duration("CALL_TIMEOUT"),
             reply_budget: usize::try_from(read.number("REPLY_BUDGET")).unwrap_or(usize::MAX),
             reply: Reply::named(&read.text("REPLY")).unwrap_or_default(),
+            tools: ToolFilter::read(&read),
             supervision: read.supervision(),
         };
         let pools = pools::build(&settings, mistakes);

@@ -109,6 +109,10 @@ pub struct ToolFilter {
 }
 
 impl ToolFilter {
+    pub(super) fn read(read: &Reader<'_>) -> Self {
+        Self { only: read.list("TOOLS"), hidden: read.list("HIDE_TOOLS").unwrap_or_default() }
+    }
+
     pub fn shows(&self, tool: &str) -> bool {
         let is_among = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, tool));
         self.only.as_deref().is_none_or(is_among) && !is_among(&self.hidden)
@@ -226,7 +230,7 @@ fn pool(
             .flatten(),
         max_queue: size(read.number("MAX_QUEUE")),
         call_timeout: read.optional_duration("CALL_TIMEOUT"),
-        tools: ToolFilter { only: read.list("TOOLS"), hidden: read.list("HIDE_TOOLS").unwrap_or_default() },
+        tools: ToolFilter::read(&read),
         sessions: SessionConfig {
             isolation: read.optional_text("SESSION_ISOLATION").map(|word| match word.as_str() {
                 "process" => Isolation::Process,

@@ -378,3 +378,15 @@ async fn a_call_that_never_ends_costs_the_connection_and_not_the_browser() {
     assert_ne!(rig.pid().await, before);
     rig.engine.shutdown().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_that_are_hidden_for_all_are_hidden_here_too() {
+    let rig = rig(&[1], &[ONE, NEVER, ("GREENROOM_HIDE_TOOLS", "pid,h*")]);
+    let list = rig.engine.tools().await.unwrap();
+    assert!(list.find("echo").is_some() && list.find("pid").is_none() && list.find("hang").is_none());
+    assert!(matches!(rig.failure("pid", json!({})).await, CallFailure::UnknownTool { .. }));
+    let bulk = json!({ "commands": [{ "tool": "echo", "args": { "text": "x" } }, { "tool": "hang" }] });
+    let failure = rig.failure("browser_execute_bulk", bulk).await;
+    assert!(matches!(failure, CallFailure::UnknownTool { .. }), "a script does not get around it: {failure}");
+    rig.engine.shutdown().await;
+}
