@@ -2,6 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use greenroom_core::ids::RefId;
@@ -20,7 +21,7 @@ fn a_full_disk_loses_records_and_nothing_else() {
     assert!(output.status.success() && said.contains("the disk worked again"), "{said}");
     let reader = Reader::open(folder.path()).unwrap();
     assert_eq!(reader.check().unwrap(), Vec::<String>::new());
-    assert_eq!(reader.stats().unwrap().calls, 3);
+    assert_eq!(reader.stats().unwrap().calls, 4);
 }
 
 #[tokio::test]
@@ -32,6 +33,8 @@ async fn a_disk_that_fills_up() {
     let waiting = call(None);
     let in_flight = waiting.ref_id;
     store.begin(waiting).await.unwrap();
+
+    let locks_before = locks_on_the_database(folder);
 
     let (soft, hard) = getrlimit(Resource::RLIMIT_FSIZE).unwrap();
     setrlimit(Resource::RLIMIT_FSIZE, 1, hard).unwrap();
@@ -61,8 +64,42 @@ async fn a_disk_that_fills_up() {
     // What is known of sessions is small, and comes late instead of never.
     let lives = store.read(|reader| reader.sessions(None, "shop")).await.unwrap();
     assert_eq!(lives[0].state, SessionState::Closed);
+    // The file was opened anew meanwhile. That must not look to others as if it were open no more. Not every SQLite
+    // has a second look before it removes the log, so the lock itself matters.
+    assert_eq!(locks_on_the_database(folder), locks_before);
+    let log = || fs::metadata(folder.join("greenroom.db-wal")).unwrap().ino();
+    let log_before = log();
+    assert_eq!(calls_seen_by_another_process(folder), 3);
+    assert_eq!(log(), log_before, "the log that is written to is still the one that is read");
+    made(&store, call(None), "later").await;
+    assert_eq!(calls_seen_by_another_process(folder), 4);
     store.close().await;
     println!("the disk worked again");
+}
+
+/// The bytes of the file on which there are locks, as Linux tells.
+fn locks_on_the_database(folder: &Path) -> Vec<String> {
+    let number = fs::metadata(folder.join("greenroom.db")).unwrap().ino().to_string();
+    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+    let of_it = locks.lines().filter_map(|lock| lock.split_once(&format!(":{number} ")));
+    of_it.map(|(_, bytes)| bytes.to_owned()).collect()
+}
+
+fn calls_seen_by_another_process(folder: &Path) -> i64 {
+    let output = child("failing::a_process_that_comes_and_goes", folder).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let seen = said.split_once("calls: ").unwrap_or_else(|| panic!("{said}")).1;
+    seen.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+/// It may write, so it clears up when it takes itself for the last one that has the file open.
+#[test]
+fn a_process_that_comes_and_goes() {
+    let Some(folder) = std::env::var_os(CHILD) else { return };
+    let people = rusqlite::Connection::open(Path::new(&folder).join("greenroom.db")).unwrap();
+    let calls: i64 = people.query_row("SELECT count(*) FROM requests", [], |row| row.get(0)).unwrap();
+    people.close().unwrap();
+    println!("calls: {calls} ");
 }
 
 #[tokio::test]
