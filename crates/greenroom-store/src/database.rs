@@ -38,7 +38,7 @@ pub(crate) fn open_for_writing(
         |cause: Box<dyn std::error::Error + Send + Sync>| StoreError::Open { path: path.clone(), cause };
     make_private_folder(folder).map_err(|error| failed(error.into()))?;
     // Two Greenrooms that start at once must not both make the file, nor both put it aside.
-    let turn = private_file(&folder.join("greenroom.db.opening")).map_err(|error| failed(error.into()))?;
+    let turn = turn_file(folder).map_err(|error| failed(error.into()))?;
     turn.lock().map_err(|error| failed(error.into()))?;
 
     let opened = connect(&path, durability).and_then(|connection| match is_suspect {
@@ -88,8 +88,7 @@ impl From<rusqlite_migration::Error> for Trouble {
 }
 
 fn connect(path: &Path, durability: Durability) -> Result<Connection, Trouble> {
-    // SQLite gives what it makes beside the file the same permissions.
-    drop(private_file(path).map_err(|error| Trouble::Other(error.into()))?);
+    make_private_file(path).map_err(|error| Trouble::Other(error.into()))?;
     let mut connection = Connection::open_with_flags(
         path,
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
@@ -159,7 +158,22 @@ pub(crate) fn open_for_reading(folder: &Path) -> Result<Connection, StoreError> 
     }
 }
 
-fn private_file(path: &Path) -> std::io::Result<File> {
+/// Makes the database an empty file of ours only; SQLite gives what it makes beside it the same permissions.
+///
+/// One that is there is never opened here, nor are its log and the index of it: closing any descriptor of a file drops
+/// every lock that this process has on it. SQLite would not know, and the next process to leave the file would take
+/// itself for the last one and remove the log that is being written here. Of a file that has just been made nobody
+/// can have a lock that matters: it is no database yet.
+fn make_private_file(path: &Path) -> std::io::Result<()> {
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        made => made.map(drop),
+    }
+}
+
+/// The file whose lock says whose turn it is to open the database.
+fn turn_file(folder: &Path) -> std::io::Result<File> {
+    let path = folder.join("greenroom.db.opening");
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 

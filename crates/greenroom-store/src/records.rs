@@ -42,6 +42,28 @@ impl Answer {
             call,
         }
     }
+
+    pub(crate) fn ref_id(&self) -> RefId {
+        self.call.ref_id
+    }
+
+    /// What is left to say of the call if this cannot be written down.
+    pub(crate) fn lost(&self) -> LostAnswer {
+        LostAnswer {
+            ref_id: self.call.ref_id,
+            at: micros(self.call.at),
+            took: duration_micros(self.call.took),
+            waited: duration_micros(self.call.waited),
+        }
+    }
+}
+
+/// A call whose answer is lost.
+pub(crate) struct LostAnswer {
+    pub(crate) ref_id: RefId,
+    at: i64,
+    took: i64,
+    waited: i64,
 }
 
 /// How much there is to be worked out.
@@ -246,6 +268,23 @@ pub(crate) fn finish(
             .execute(params![ref_id, position, blob.digest.to_string(), blob.mime_type, number(blob.size)])?;
     }
     Ok(true)
+}
+
+/// Answers a call in the place of the answer that is lost, if it is on record and waits for one.
+pub(crate) fn lose_answer(database: &Connection, lost: &LostAnswer) -> Result<(), rusqlite::Error> {
+    let ref_id = Spelled::new(lost.ref_id);
+    database
+        .prepare_cached(
+            "INSERT INTO responses (seq, ref_id, status, error_message, timestamp, result_bytes, console_count,
+                console_errors, took, waited)
+             SELECT seq, ref_id, 'error', 'The answer could not be written down', ?2, 0, 0, 0, ?3, ?4
+             FROM requests JOIN in_flight USING (seq) WHERE ref_id = ?1",
+        )?
+        .execute(params![ref_id, lost.at, lost.took, lost.waited])?;
+    database
+        .prepare_cached("DELETE FROM in_flight WHERE seq = (SELECT seq FROM requests WHERE ref_id = ?)")?
+        .execute([&ref_id])?;
+    Ok(())
 }
 
 /// The number of a content in `contents`, put there if it is new.

@@ -21,7 +21,7 @@ use crate::model::{
 use crate::reader::Reader;
 use crate::records::{Answer, weight};
 use crate::words::{duration_micros, micros, number};
-use crate::writer::{Checkpointer, Command, Done, What, Writer};
+use crate::writer::{Checkpointer, Command, Done, Missed, What, Writer};
 
 /// Writes that may be queued. Who comes later waits.
 const QUEUE: usize = 1024;
@@ -84,7 +84,7 @@ impl Store {
             health: Arc::clone(&health),
             since_checkpoint: 0,
             checkpointer: Checkpointer::start(folder.clone()).map_err(|error| failed(error.into()))?,
-            missed: Vec::new(),
+            missed: Missed::default(),
         };
         thread::Builder::new()
             .name("history".to_owned())

@@ -4,6 +4,7 @@
 //! there is to do, the less each pays for the commit. What is queued is bounded by permits that come with the
 //! commands.
 
+use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,14 +21,15 @@ use crate::database;
 use crate::model::{
     Begun, BlobRef, Cursor, Durability, NewCall, NewSession, SessionState, StoreError, StoreHealth,
 };
-use crate::records::{self, Activity, Answer};
+use crate::records::{self, Activity, Answer, LostAnswer};
 
 /// How many commands share a commit.
 const GROUP: usize = 256;
 /// After how many commands the log is worked off.
 const CHECKPOINT: usize = 2_000;
-/// How many beginnings and ends of sessions are kept for later while nothing can be written.
-const MISSED_SESSIONS: usize = 10_000;
+/// How many beginnings and ends of sessions are kept for later while nothing can be written, and how many calls whose
+/// answers are lost.
+const MISSED: usize = 10_000;
 
 /// Something to write down, and whom to tell.
 pub(crate) struct Command {
@@ -43,6 +45,8 @@ pub(crate) enum What {
     SessionEnded(String, SessionState),
     Begin(NewCall),
     Finish(Box<Answer>),
+    /// The answer of this call is lost.
+    LoseAnswer(LostAnswer),
     SetCursor(RefId, Cursor),
     PutBlob(BlobRef, i64),
     Clean(Slice),
@@ -87,8 +91,85 @@ pub(crate) struct Writer {
     /// Commands since the log was last worked off.
     pub(crate) since_checkpoint: usize,
     pub(crate) checkpointer: Checkpointer,
-    /// What could not be written of sessions, to be written before anything else.
-    pub(crate) missed: Vec<What>,
+    pub(crate) missed: Missed,
+}
+
+/// What could not be written and is small enough to be kept, to be written before anything else.
+#[derive(Default)]
+pub(crate) struct Missed {
+    /// Beginnings and ends of sessions.
+    sessions: Vec<What>,
+    /// Calls that would wait for their answers for ever.
+    answers: VecDeque<What>,
+    /// Answers that there was no room for.
+    forgotten: u64,
+}
+
+impl Missed {
+    fn is_empty(&self) -> bool {
+        self.sessions.is_empty() && self.answers.is_empty()
+    }
+
+    fn add_session(&mut self, what: What) {
+        if self.sessions.len() < MISSED {
+            self.sessions.push(what);
+        }
+    }
+
+    fn add_answer(&mut self, answer: LostAnswer) {
+        if self.answers.len() == MISSED {
+            self.answers.pop_front();
+            self.forgotten += 1;
+        }
+        self.answers.push_back(What::LoseAnswer(answer));
+    }
+
+    /// Who tries again to write down an answer has not lost it.
+    fn leave_out_those_in(&mut self, group: &[Command]) {
+        if self.answers.is_empty() {
+            return;
+        }
+        let again: HashSet<_> = group
+            .iter()
+            .filter_map(|command| match &command.what {
+                What::Finish(answer) => Some(answer.ref_id()),
+                _ => None,
+            })
+            .collect();
+        self.answers.retain(|what| !matches!(what, What::LoseAnswer(lost) if again.contains(&lost.ref_id)));
+    }
+
+    /// Writes all of it. What cannot be written now is kept, what cannot be written at all is not.
+    fn write(&mut self, database: &mut Connection, place: Place<'_>) -> Result<(), Failure> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        let things: Vec<&What> = self.sessions.iter().chain(&self.answers).collect();
+        let written = write_together(database, place, &things).map_err(Failure::from);
+        if let Err(failure) = &written {
+            if failure.is_of_the_disk {
+                return Err(failure.clone());
+            }
+            let mut is_for_later = |what: &What| {
+                let written = write_together(database, place, &[what]).map_err(Failure::from);
+                written.is_err_and(|failure| failure.is_of_the_disk)
+            };
+            self.sessions.retain(&mut is_for_later);
+            self.answers.retain(&mut is_for_later);
+        } else {
+            self.sessions.clear();
+            self.answers.clear();
+        }
+        if self.forgotten > 0 {
+            let calls = self.forgotten;
+            tracing::warn!(
+                calls,
+                "so many calls seem to wait for answers that are lost, until the next start"
+            );
+            self.forgotten = 0;
+        }
+        Ok(())
+    }
 }
 
 impl Writer {
@@ -110,6 +191,9 @@ impl Writer {
                 self.write(group);
             }
         }
+        if !self.missed.is_empty() {
+            self.write(Vec::new());
+        }
         self.checkpointer.end();
         if let Some(database) = self.database.take() {
             if let Err(error) = database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())) {
@@ -124,29 +208,24 @@ impl Writer {
 
     /// Writes a group and tells everybody in it.
     fn write(&mut self, group: Vec<Command>) {
+        self.missed.leave_out_those_in(&group);
         let connected = self.connected();
-        let things: Vec<&What> =
-            self.missed.iter().chain(group.iter().map(|command| &command.what)).collect();
-        let written = match (&mut self.database, connected) {
+        let things: Vec<&What> = group.iter().map(|command| &command.what).collect();
+        let all_fail = |failure: &Failure| things.iter().map(|_| Err(failure.clone())).collect();
+        let written: Written = match (&mut self.database, connected) {
             (Some(database), Ok(())) => {
                 let place = Place { run: &self.run, blobs: &self.blobs };
-                write_together_or_singly(database, place, &things)
+                match self.missed.write(database, place) {
+                    Err(failure) if failure.is_hopeless => all_fail(&failure),
+                    _ => write_together_or_singly(database, place, &things),
+                }
             }
             (_, connected) => {
                 let cause = connected.err().map_or_else(String::new, |error| error.to_string());
-                things.iter().map(|_| Err(Failure::of_opening(cause.clone()))).collect()
+                all_fail(&Failure::of_opening(cause))
             }
         };
         let written_count = written.len();
-        let mut written = written.into_iter();
-        let of_missed: Vec<_> = written.by_ref().take(self.missed.len()).collect();
-        let mut missed: Vec<What> = std::mem::take(&mut self.missed)
-            .into_iter()
-            .zip(&of_missed)
-            .filter_map(|(what, result)| {
-                result.as_ref().is_err_and(|failure| failure.is_of_the_disk).then_some(what)
-            })
-            .collect();
 
         let mut cause = None;
         let mut lost = 0;
@@ -167,9 +246,12 @@ impl Writer {
                     if failure.is_of_the_disk {
                         cause = Some(failure.message.clone());
                     }
+                    if let What::Finish(answer) = &command.what {
+                        self.missed.add_answer(answer.lost());
+                    }
                     if command.what.is_of_a_session() {
-                        if failure.is_of_the_disk && missed.len() < MISSED_SESSIONS {
-                            missed.push(command.what);
+                        if failure.is_of_the_disk {
+                            self.missed.add_session(command.what);
                         }
                     } else {
                         told.push((command, Err(StoreError::Write(failure.message))));
@@ -177,7 +259,6 @@ impl Writer {
                 }
             }
         }
-        self.missed = missed;
         self.since_checkpoint += written_count;
         if self.since_checkpoint >= CHECKPOINT {
             self.since_checkpoint = 0;
@@ -325,7 +406,7 @@ fn write_together_or_singly(database: &mut Connection, place: Place<'_>, things:
         Ok(done) => return done.into_iter().map(Ok).collect(),
         Err(error) => Failure::from(error),
     };
-    if failure.is_hopeless || things.len() == 1 {
+    if failure.is_hopeless || things.len() <= 1 {
         return things.iter().map(|_| Err(failure.clone())).collect();
     }
     things
@@ -368,6 +449,7 @@ fn write_one(
                 return Ok(Done::NotWaiting);
             }
         }
+        What::LoseAnswer(lost) => records::lose_answer(database, lost)?,
         What::SetCursor(ref_id, cursor) => records::set_cursor(database, *ref_id, cursor)?,
         What::PutBlob(blob, at) => records::put_blob(database, blob, *at)?,
         What::Clean(slice) => return clean::clean(database, blobs, slice).map(Done::Cleaned),

@@ -2,10 +2,11 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use greenroom_core::ids::RefId;
-use greenroom_store::{Found, Reader, SessionState, Store, StoreError};
+use greenroom_store::{Call, CallStatus, Filter, Found, Reader, SessionState, Store, StoreError};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tempfile::tempdir;
 
@@ -20,7 +21,7 @@ fn a_full_disk_loses_records_and_nothing_else() {
     assert!(output.status.success() && said.contains("the disk worked again"), "{said}");
     let reader = Reader::open(folder.path()).unwrap();
     assert_eq!(reader.check().unwrap(), Vec::<String>::new());
-    assert_eq!(reader.stats().unwrap().calls, 3);
+    assert_eq!(reader.stats().unwrap().calls, 5);
 }
 
 #[tokio::test]
@@ -29,9 +30,12 @@ async fn a_disk_that_fills_up() {
     let folder = Path::new(&folder);
     let store = open(folder);
     let before = made(&store, call(None), "before").await;
-    let waiting = call(None);
-    let in_flight = waiting.ref_id;
-    store.begin(waiting).await.unwrap();
+    let (unanswered, retried) = (call(None), call(None));
+    let (unanswered_id, retried_id) = (unanswered.ref_id, retried.ref_id);
+    store.begin(unanswered).await.unwrap();
+    store.begin(retried).await.unwrap();
+
+    let locks_before = locks_on_the_database(folder);
 
     let (soft, hard) = getrlimit(Resource::RLIMIT_FSIZE).unwrap();
     setrlimit(Resource::RLIMIT_FSIZE, 1, hard).unwrap();
@@ -41,28 +45,79 @@ async fn a_disk_that_fills_up() {
     for _ in 0..3 {
         assert!(matches!(store.begin(lost.clone()).await, Err(StoreError::Write(_))));
     }
-    assert!(matches!(store.finish(answer(in_flight, "x")).await, Err(StoreError::Write(_))));
+    for id in [unanswered_id, retried_id, lost_id] {
+        assert!(matches!(store.finish(answer(id, "x")).await, Err(StoreError::Write(_))));
+    }
     store.session_ended("life", SessionState::Closed);
     assert!(store.put_blob("blob".into(), "text/plain").await.is_err());
     let health = store.health();
-    assert_eq!(health.lost, 4);
+    assert_eq!(health.lost, 6);
     assert!(health.failing.is_some());
     assert_eq!(found(&store, None, before).await, Found::Here(()), "reading goes on");
 
     setrlimit(Resource::RLIMIT_FSIZE, soft, hard).unwrap();
+    store.finish(answer(retried_id, "again")).await.unwrap();
     let after = made(&store, call(None), "after").await;
     assert_eq!(store.health().failing, None);
-    assert_eq!(store.health().lost, 4);
-    store.finish(answer(in_flight, "late")).await.unwrap();
+    assert_eq!(store.health().lost, 6);
     assert!(store.finish(answer(lost_id, "x")).await.is_err(), "its beginning was lost");
-    for id in [before, in_flight, after] {
-        assert_eq!(found(&store, None, id).await, Found::Here(()));
+    assert_eq!(found(&store, None, lost_id).await, Found::Unknown);
+    for id in [before, retried_id, after] {
+        assert_eq!(here(&store, id).await.status, CallStatus::Success);
     }
+    // Nobody will answer it any more, so it does not wait for ever.
+    let unanswered = here(&store, unanswered_id).await;
+    assert_eq!(unanswered.status, CallStatus::Error);
+    assert_eq!(unanswered.error.as_deref(), Some("The answer could not be written down"));
+    assert!(store.finish(answer(unanswered_id, "late")).await.is_err());
+    let pending = Filter { status: Some(CallStatus::Pending), limit: 10, ..Filter::default() };
+    assert_eq!(store.read(move |reader| reader.calls(&pending)).await.unwrap(), []);
     // What is known of sessions is small, and comes late instead of never.
     let lives = store.read(|reader| reader.sessions(None, "shop")).await.unwrap();
     assert_eq!(lives[0].state, SessionState::Closed);
+    // The file was opened anew meanwhile. That must not look to others as if it were open no more. Not every SQLite
+    // has a second look before it removes the log, so the lock itself matters.
+    assert_eq!(locks_on_the_database(folder), locks_before);
+    let log = || fs::metadata(folder.join("greenroom.db-wal")).unwrap().ino();
+    let log_before = log();
+    assert_eq!(calls_seen_by_another_process(folder), 4);
+    assert_eq!(log(), log_before, "the log that is written to is still the one that is read");
+    made(&store, call(None), "later").await;
+    assert_eq!(calls_seen_by_another_process(folder), 5);
     store.close().await;
     println!("the disk worked again");
+}
+
+async fn here(store: &Store, ref_id: RefId) -> Call {
+    match store.read(move |reader| reader.call(None, ref_id)).await.unwrap() {
+        Found::Here(call) => call,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The bytes of the file on which there are locks, as Linux tells.
+fn locks_on_the_database(folder: &Path) -> Vec<String> {
+    let number = fs::metadata(folder.join("greenroom.db")).unwrap().ino().to_string();
+    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+    let of_it = locks.lines().filter_map(|lock| lock.split_once(&format!(":{number} ")));
+    of_it.map(|(_, bytes)| bytes.to_owned()).collect()
+}
+
+fn calls_seen_by_another_process(folder: &Path) -> i64 {
+    let output = child("failing::a_process_that_comes_and_goes", folder).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let seen = said.split_once("calls: ").unwrap_or_else(|| panic!("{said}")).1;
+    seen.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+/// It may write, so it clears up when it takes itself for the last one that has the file open.
+#[test]
+fn a_process_that_comes_and_goes() {
+    let Some(folder) = std::env::var_os(CHILD) else { return };
+    let people = rusqlite::Connection::open(Path::new(&folder).join("greenroom.db")).unwrap();
+    let calls: i64 = people.query_row("SELECT count(*) FROM requests", [], |row| row.get(0)).unwrap();
+    people.close().unwrap();
+    println!("calls: {calls} ");
 }
 
 #[tokio::test]
