@@ -134,7 +134,8 @@ fn without_case(text: &str) -> String {
 /// The beginning of a text, with so many bytes at most, and a sign where something is left out.
 pub fn beginning(mut text: String, most: usize) -> String {
     if text.len() > most {
-        text.truncate(text.floor_char_boundary(most));
+        let end = (0..=most).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        text.truncate(end);
         text.push('…');
     }
     text

@@ -371,7 +371,7 @@ impl Desk {
             _ => None,
         };
         let budget = self.budget;
-        self.shelf.at_work(move || read(arguments, ref_id, &volume, old.as_deref(), budget)).await
+        self.shelf.at_work(move || read(&arguments, ref_id, &volume, old.as_deref(), budget)).await
     }
 
     /// What has not been read of it yet. The cursor is on disk before the text is returned, if it can be.
@@ -466,7 +466,7 @@ impl Desk {
 
 /// Reads as it was asked for. Takes its time for large texts.
 fn read(
-    arguments: Wanted,
+    arguments: &Wanted,
     ref_id: RefId,
     volume: &Volume,
     old: Option<&Volume>,
@@ -488,12 +488,12 @@ fn read(
         How::Search { ref needle, before, after } => {
             let found = text::search(whole, needle, before, after);
             let in_all = format!("{} matching lines in all", found.count);
-            portion(ref_id, &found.text, &arguments, budget, &in_all)
+            portion(ref_id, &found.text, arguments, budget, &in_all)
         }
         How::Since(_) => {
             let deadline = Instant::now() + COMPARING;
             let changes = old.map(|old| text::changes(&old.text, whole, Some(deadline))).unwrap_or_default();
-            portion(ref_id, &changes, &arguments, budget, "more lines of changes")
+            portion(ref_id, &changes, arguments, budget, "more lines of changes")
         }
         How::Query { ref expression, flatten } => {
             let (_, queryable) = volume.tree()?;

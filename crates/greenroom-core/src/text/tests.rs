@@ -143,6 +143,6 @@ proptest! {
 
 #[test]
 fn the_beginning_of_a_text_ends_between_letters_and_says_that_it_is_one() {
-    assert_eq!(super::beginning("short".to_owned(), 5), "short");
-    assert_eq!(super::beginning("öäü".to_owned(), 3), "ö…");
+    assert_eq!(beginning("short".to_owned(), 5), "short");
+    assert_eq!(beginning("öäü".to_owned(), 3), "ö…");
 }
