@@ -1,6 +1,7 @@
 //! The file: opening it, bringing it up to date, and putting it aside when it is damaged.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -166,7 +167,10 @@ pub(crate) fn open_for_reading(folder: &Path) -> Result<Connection, StoreError> 
 /// can have a lock that matters: it is no database yet.
 fn make_private_file(path: &Path) -> std::io::Result<()> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => match path.is_dir() {
+            true => Err(ErrorKind::IsADirectory.into()),
+            false => Ok(()),
+        },
         made => made.map(drop),
     }
 }
@@ -191,7 +195,7 @@ fn put_aside(path: &Path) -> std::io::Result<PathBuf> {
     // The log first: left behind alone it would be read into the new database.
     for log in ["-wal", "-shm"] {
         match fs::rename(beside(log), beside(&format!("{aside}{log}"))) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
         }
     }
@@ -202,6 +206,37 @@ fn put_aside(path: &Path) -> std::io::Result<PathBuf> {
 /// The file is no sound database, as opposed to one that cannot be reached now.
 pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
+/// Whether what could not be opened may be opened later, with nothing changed but the disk.
+pub(crate) fn may_pass(error: &StoreError) -> bool {
+    let StoreError::Open { cause, .. } = error else { return false };
+    if let Some(error) = cause.downcast_ref::<std::io::Error>() {
+        // What is excluded says that the path is a wrong one.
+        return !matches!(
+            error.kind(),
+            ErrorKind::NotADirectory
+                | ErrorKind::IsADirectory
+                | ErrorKind::AlreadyExists
+                | ErrorKind::InvalidInput
+                | ErrorKind::InvalidFilename
+        );
+    }
+    let code = cause.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error_code);
+    matches!(
+        code,
+        Some(
+            ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::DiskFull
+                | ErrorCode::OutOfMemory
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::ReadOnly
+                | ErrorCode::CannotOpen
+                | ErrorCode::PermissionDenied
+                | ErrorCode::FileLockingProtocolFailed
+        )
+    )
 }
 
 /// Ends what runs that are no more have left: their sessions are closed, their calls answered with an error.

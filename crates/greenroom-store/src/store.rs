@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use greenroom_core::ids::{Digest, RefId};
+use rusqlite::Connection;
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::spawn_blocking;
@@ -53,33 +54,42 @@ struct Inner {
 impl Store {
     /// Opens or makes the history in a folder and ends what dead runs left in it. `is_alive` says whether the lock of
     /// another run is held.
+    ///
+    /// If it cannot be opened for a reason that may pass, there is a store all the same: its health says why, writing
+    /// and reading fail, and with each write it is tried again. [`Store::settle`] ends then what dead runs left.
     pub fn open(config: StoreConfig, is_alive: impl Fn(&str) -> bool) -> Result<Self, StoreError> {
         let StoreConfig { folder, run, durability, retention } = config;
         let failed = |cause: Box<dyn std::error::Error + Send + Sync>| StoreError::Open {
             path: database::path_in(&folder),
             cause,
         };
-        let mut database = database::open_for_writing(&folder, durability, false)?;
-        let blobs = Arc::new(Blobs::in_folder(&folder));
-        blobs.make().map_err(|error| failed(error.into()))?;
         let now = micros(SystemTime::now());
-        let mut settled = database::settle_dead_runs(&mut database, &run, now, &is_alive);
+        let settle = |database: &mut Connection| database::settle_dead_runs(database, &run, now, &is_alive);
+        let (mut database, mut failing) =
+            at_least_later(database::open_for_writing(&folder, durability, false))?;
+        let mut settled = database.as_mut().map_or(Ok(()), settle);
         if settled.as_ref().is_err_and(database::is_damage) {
             drop(database);
-            database = database::open_for_writing(&folder, durability, true)?;
-            settled = database::settle_dead_runs(&mut database, &run, now, &is_alive);
+            (database, failing) = at_least_later(database::open_for_writing(&folder, durability, true))?;
+            settled = database.as_mut().map_or(Ok(()), settle);
         }
-        settled.map_err(|error| failed(error.into()))?;
+        if let Err(error) = settled {
+            failing = at_least_later(Err::<(), _>(failed(error.into())))?.1;
+        }
+        let blobs = Arc::new(Blobs::in_folder(&folder));
+        // Each blob makes the folder that it needs, so later is early enough.
+        at_least_later(blobs.make().map_err(|error| failed(error.into())))?;
 
-        let health = Arc::new(Mutex::new(StoreHealth::default()));
+        let is_in_doubt = failing.is_some();
+        let health = Arc::new(Mutex::new(StoreHealth { lost: 0, failing }));
         let (queue, commands) = mpsc::unbounded_channel();
         let writer = Writer {
             folder: folder.clone(),
             run: run.clone(),
             durability,
             blobs: Arc::clone(&blobs),
-            database: Some(database),
-            is_in_doubt: false,
+            database,
+            is_in_doubt,
             is_suspect: false,
             health: Arc::clone(&health),
             since_checkpoint: 0,
@@ -198,7 +208,10 @@ impl Store {
             let idle = inner.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let reader = match idle {
                 Some(reader) if reader.is_current() => reader,
-                _ => Reader::open(&inner.folder)?,
+                _ => Reader::open(&inner.folder).map_err(|error| match error {
+                    StoreError::Open { .. } => StoreError::Read(error.to_string()),
+                    other => other,
+                })?,
             };
             let read = f(&reader);
             if read.is_ok() {
@@ -279,6 +292,18 @@ impl Store {
         let (done, outcome) = oneshot::channel();
         self.0.queue.send(Command { what, done: Some(done), _room: room }).map_err(|_| ended())?;
         outcome.await.map_err(|_| ended())?
+    }
+}
+
+/// What could be opened, or why it could not be yet.
+fn at_least_later<T>(opened: Result<T, StoreError>) -> Result<(Option<T>, Option<String>), StoreError> {
+    match opened {
+        Ok(opened) => Ok((Some(opened), None)),
+        Err(error) if database::may_pass(&error) => {
+            tracing::error!("calls are not written down for now: {error}");
+            Ok((None, Some(error.to_string())))
+        }
+        Err(error) => Err(error),
     }
 }
 
