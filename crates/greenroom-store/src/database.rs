@@ -15,8 +15,11 @@ use crate::model::{Durability, StoreError};
 static MIGRATIONS: LazyLock<Migrations<'static>> =
     LazyLock::new(|| Migrations::new(vec![M::up(include_str!("schema/001.sql"))]));
 
-/// Another Greenroom may be writing to the same file.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long it may take until another Greenroom that writes to the same file lets go of it. It writes little at a time,
+/// so longer than this only if it hangs, and calls wait here.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Nobody's call waits for one who reads.
+const PATIENCE_OF_READERS: Duration = Duration::from_secs(5);
 
 pub(crate) fn path_in(folder: &Path) -> PathBuf {
     folder.join("greenroom.db")
@@ -142,7 +145,7 @@ pub(crate) fn open_for_reading(folder: &Path) -> Result<Connection, StoreError> 
             &path,
             OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
         )?;
-        connection.busy_timeout(PATIENCE)?;
+        connection.busy_timeout(PATIENCE_OF_READERS)?;
         connection.set_prepared_statement_cache_capacity(64);
         connection.pragma_update(None, "cache_size", -8 * 1024)?;
         Ok(connection)

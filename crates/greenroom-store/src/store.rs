@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use greenroom_core::ids::{Digest, RefId};
@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 
 use crate::blobs::{Blobs, GRACE};
-use crate::clean::Slice;
+use crate::clean::{Slice, free_pages};
 use crate::database;
 use crate::model::{
     Begun, BlobRef, Cleaned, Cursor, Durability, Finished, NewCall, NewSession, Retention, SessionState,
@@ -315,21 +315,37 @@ fn unexpected() -> StoreError {
     StoreError::Write("the writer answered something else".to_owned())
 }
 
-/// Makes the database as small as it can be.
+/// Gives the room in the database that nothing uses back to the disk. In slices, and a running Greenroom writes in
+/// between: its calls wait for one slice at most.
 pub fn vacuum(folder: &Path) -> Result<Stats, StoreError> {
     // So that a folder without a history is an error, and not one afterwards.
     Reader::open(folder)?;
     let database = database::open_for_writing(folder, Durability::Process, false)?;
-    database.execute_batch("VACUUM").map_err(|error| match error.sqlite_error_code() {
+    let failed = |error: rusqlite::Error| match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => {
             StoreError::Write("a running Greenroom is using it just now; try again, or stop it first".into())
         }
         _ => write_error(&error),
-    })?;
-    // Only now does the file become smaller; beside a running server perhaps a little later.
-    database
-        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-        .map_err(|error| write_error(&error))?;
+    };
+    loop {
+        let began = Instant::now();
+        if free_pages(&database).map_err(failed)?.next.is_none() {
+            break;
+        }
+        // Who waits for the lock only looks now and then whether it is free, so it has to be free for a while.
+        thread::sleep(began.elapsed().max(Duration::from_millis(1)));
+    }
+    // Only now does the file become smaller; beside a running server perhaps a little later. The first does most of it
+    // and keeps nobody from writing; the second does, and must not wait long for somebody who reads.
+    for (mode, patience) in [("PASSIVE", 0), ("TRUNCATE", 200)] {
+        database.busy_timeout(Duration::from_millis(patience)).map_err(failed)?;
+        match database.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(())) {
+            Err(error) if error.sqlite_error_code() != Some(rusqlite::ErrorCode::DatabaseBusy) => {
+                return Err(failed(error));
+            }
+            _ => {}
+        }
+    }
     drop(database);
     Reader::open(folder)?.stats()
 }
