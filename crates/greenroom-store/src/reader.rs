@@ -145,16 +145,16 @@ impl Reader {
         Ok(entries.collect::<Result<_, _>>()?)
     }
 
-    /// The newest call of a session that has a snapshot, else the newest that was answered.
+    /// Of the newest life of a session that was answered anything: its newest call that has a snapshot, else the newest
+    /// that was answered. What an earlier life saw is no page of this one.
     pub fn latest(&self, owner: Option<&str>, session: &str) -> Result<Option<Call>, StoreError> {
-        let lives = self.sessions(owner, session)?;
-        for must_have in ["r.snapshot_bytes IS NOT NULL", "r.status IS NOT NULL"] {
-            let query = format!(
-                "{CALL} WHERE q.seq = (
-                    SELECT q.seq FROM requests AS q JOIN responses AS r USING (seq)
-                    WHERE q.session_id = ? AND {must_have} ORDER BY q.seq DESC LIMIT 1)"
-            );
-            for life in &lives {
+        for life in self.sessions(owner, session)? {
+            for must_have in ["r.snapshot_bytes IS NOT NULL", "r.status IS NOT NULL"] {
+                let query = format!(
+                    "{CALL} WHERE q.seq = (
+                        SELECT q.seq FROM requests AS q JOIN responses AS r USING (seq)
+                        WHERE q.session_id = ? AND {must_have} ORDER BY q.seq DESC LIMIT 1)"
+                );
                 let call =
                     self.database.prepare_cached(&query)?.query_row([&life.id], call_from).optional()?;
                 if let Some(call) = call {
