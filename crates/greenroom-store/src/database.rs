@@ -1,6 +1,7 @@
 //! The file: opening it, bringing it up to date, and putting it aside when it is damaged.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -14,8 +15,11 @@ use crate::model::{Durability, StoreError};
 static MIGRATIONS: LazyLock<Migrations<'static>> =
     LazyLock::new(|| Migrations::new(vec![M::up(include_str!("schema/001.sql"))]));
 
-/// Another Greenroom may be writing to the same file.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long it may take until another Greenroom that writes to the same file lets go of it. It writes little at a time,
+/// so longer than this only if it hangs, and calls wait here.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Nobody's call waits for one who reads.
+const PATIENCE_OF_READERS: Duration = Duration::from_secs(5);
 
 pub(crate) fn path_in(folder: &Path) -> PathBuf {
     folder.join("greenroom.db")
@@ -141,7 +145,7 @@ pub(crate) fn open_for_reading(folder: &Path) -> Result<Connection, StoreError> 
             &path,
             OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
         )?;
-        connection.busy_timeout(PATIENCE)?;
+        connection.busy_timeout(PATIENCE_OF_READERS)?;
         connection.set_prepared_statement_cache_capacity(64);
         connection.pragma_update(None, "cache_size", -8 * 1024)?;
         Ok(connection)
@@ -166,7 +170,10 @@ pub(crate) fn open_for_reading(folder: &Path) -> Result<Connection, StoreError> 
 /// can have a lock that matters: it is no database yet.
 fn make_private_file(path: &Path) -> std::io::Result<()> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => match path.is_dir() {
+            true => Err(ErrorKind::IsADirectory.into()),
+            false => Ok(()),
+        },
         made => made.map(drop),
     }
 }
@@ -191,7 +198,7 @@ fn put_aside(path: &Path) -> std::io::Result<PathBuf> {
     // The log first: left behind alone it would be read into the new database.
     for log in ["-wal", "-shm"] {
         match fs::rename(beside(log), beside(&format!("{aside}{log}"))) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
         }
     }
@@ -202,6 +209,37 @@ fn put_aside(path: &Path) -> std::io::Result<PathBuf> {
 /// The file is no sound database, as opposed to one that cannot be reached now.
 pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
+/// Whether what could not be opened may be opened later, with nothing changed but the disk.
+pub(crate) fn may_pass(error: &StoreError) -> bool {
+    let StoreError::Open { cause, .. } = error else { return false };
+    if let Some(error) = cause.downcast_ref::<std::io::Error>() {
+        // What is excluded says that the path is a wrong one.
+        return !matches!(
+            error.kind(),
+            ErrorKind::NotADirectory
+                | ErrorKind::IsADirectory
+                | ErrorKind::AlreadyExists
+                | ErrorKind::InvalidInput
+                | ErrorKind::InvalidFilename
+        );
+    }
+    let code = cause.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error_code);
+    matches!(
+        code,
+        Some(
+            ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::DiskFull
+                | ErrorCode::OutOfMemory
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::ReadOnly
+                | ErrorCode::CannotOpen
+                | ErrorCode::PermissionDenied
+                | ErrorCode::FileLockingProtocolFailed
+        )
+    )
 }
 
 /// Ends what runs that are no more have left: their sessions are closed, their calls answered with an error.

@@ -33,6 +33,12 @@ impl From<rusqlite::Error> for StoreError {
     }
 }
 
+/// A query and its values.
+type Query = (String, Vec<Box<dyn ToSql>>);
+
+/// Calls that are brought into order without much ado.
+const MANY: i64 = 10_000;
+
 /// The columns of a call, in the order of [`call_from`].
 const CALL: &str =
     "SELECT q.ref_id, q.owner, q.session_id, s.name, q.parent, q.tool_name, q.params, q.timestamp,
@@ -145,16 +151,16 @@ impl Reader {
         Ok(entries.collect::<Result<_, _>>()?)
     }
 
-    /// The newest call of a session that has a snapshot, else the newest that was answered.
+    /// Of the newest life of a session that was answered anything: its newest call that has a snapshot, else the newest
+    /// that was answered. What an earlier life saw is no page of this one.
     pub fn latest(&self, owner: Option<&str>, session: &str) -> Result<Option<Call>, StoreError> {
-        let lives = self.sessions(owner, session)?;
-        for must_have in ["r.snapshot_bytes IS NOT NULL", "r.status IS NOT NULL"] {
-            let query = format!(
-                "{CALL} WHERE q.seq = (
-                    SELECT q.seq FROM requests AS q JOIN responses AS r USING (seq)
-                    WHERE q.session_id = ? AND {must_have} ORDER BY q.seq DESC LIMIT 1)"
-            );
-            for life in &lives {
+        for life in self.sessions(owner, session)? {
+            for must_have in ["r.snapshot_bytes IS NOT NULL", "r.status IS NOT NULL"] {
+                let query = format!(
+                    "{CALL} WHERE q.seq = (
+                        SELECT q.seq FROM requests AS q JOIN responses AS r USING (seq)
+                        WHERE q.session_id = ? AND {must_have} ORDER BY q.seq DESC LIMIT 1)"
+                );
                 let call =
                     self.database.prepare_cached(&query)?.query_row([&life.id], call_from).optional()?;
                 if let Some(call) = call {
@@ -167,6 +173,20 @@ impl Reader {
 
     /// The calls of which everything in the filter holds.
     pub fn calls(&self, filter: &Filter) -> Result<Vec<Call>, StoreError> {
+        let Some((query, values)) = self.query(filter)? else { return Ok(Vec::new()) };
+        let mut statement = self.database.prepare_cached(&query)?;
+        let calls = statement
+            .query_map(params_from_iter(values.iter().map(AsRef::as_ref)), call_from)?
+            .collect::<Result<Vec<_>, _>>()?;
+        calls.into_iter().map(|call| self.with_blobs(call)).collect()
+    }
+
+    /// How to ask for the calls of a filter. `None`: there are none.
+    ///
+    /// They come in the order on record, so SQLite would go through all that an owner ever did. Where few can be meant,
+    /// it is told to look at those.
+    fn query(&self, filter: &Filter) -> Result<Option<Query>, StoreError> {
+        let mut index = "";
         let mut conditions = vec!["TRUE"];
         let mut values: Vec<Box<dyn ToSql>> = Vec::new();
         let mut must = |condition: &'static str, value: Box<dyn ToSql>| {
@@ -181,6 +201,7 @@ impl Reader {
             let lives: Vec<_> = lives.into_iter().map(|life| life.id).collect();
             let lives = serde_json::to_string(&lives).map_err(|error| StoreError::Read(error.to_string()))?;
             must("q.session_id IN (SELECT value FROM json_each(?))", Box::new(lives));
+            index = "INDEXED BY requests_by_session";
         }
         if let Some(tool) = &filter.tool {
             must("q.tool_name = ?", Box::new(tool.clone()));
@@ -189,38 +210,56 @@ impl Reader {
             // Without a look at every call: few wait for their answer.
             Some(CallStatus::Pending) => {
                 must("q.seq IN (SELECT seq FROM in_flight) AND r.status IS ?", Box::new(Null));
+                index = "";
             }
             Some(status) => must("r.status = ?", Box::new(status.word())),
             None => {}
         }
-        if let Some(since) = filter.since {
-            must("q.timestamp >= ?", Box::new(micros(since)));
-        }
-        if let Some(until) = filter.until {
-            must("q.timestamp <= ?", Box::new(micros(until)));
+        let since = filter.since.map_or(i64::MIN, micros);
+        let until = filter.until.map_or(i64::MAX, micros);
+        if filter.since.is_some() || filter.until.is_some() {
+            let is_short = !self.are_many_between(since, until)?;
+            if is_short && index.is_empty() {
+                index = "INDEXED BY requests_by_time";
+            }
+            // Otherwise not by that index: all of a long time would have to be brought into order.
+            must(if is_short { "q.timestamp >= ?" } else { "+q.timestamp >= ?" }, Box::new(since));
+            must(if is_short { "q.timestamp <= ?" } else { "+q.timestamp <= ?" }, Box::new(until));
+            if !is_short && until < i64::MAX && self.are_many_between(until + 1, i64::MAX)? {
+                must(
+                    "q.seq <= (SELECT max(seq) FROM requests INDEXED BY requests_by_time WHERE timestamp <= ?)",
+                    Box::new(until),
+                );
+            }
         }
         if let Some(after) = filter.after {
             match self.place(after)? {
                 Place::At(seq) => must("q.seq > ?", Box::new(seq)),
                 Place::BeforeAll => {}
-                Place::Nowhere => return Ok(Vec::new()),
+                Place::Nowhere => return Ok(None),
             }
         }
         if let Some(before) = filter.before {
             match self.place(before)? {
                 Place::At(seq) => must("q.seq < ?", Box::new(seq)),
-                Place::BeforeAll | Place::Nowhere => return Ok(Vec::new()),
+                Place::BeforeAll | Place::Nowhere => return Ok(None),
             }
         }
         values.push(Box::new(i64::try_from(filter.limit).unwrap_or(i64::MAX)));
         let conditions = conditions.join(" AND ");
         let direction = if filter.after.is_some() { "ASC" } else { "DESC" };
-        let query = format!("{CALL} WHERE {conditions} ORDER BY q.seq {direction} LIMIT ?");
-        let mut statement = self.database.prepare_cached(&query)?;
-        let calls = statement
-            .query_map(params_from_iter(values.iter().map(AsRef::as_ref)), call_from)?
-            .collect::<Result<Vec<_>, _>>()?;
-        calls.into_iter().map(|call| self.with_blobs(call)).collect()
+        let call = CALL.replace("requests AS q", &format!("requests AS q {index}"));
+        let query = format!("{call} WHERE {conditions} ORDER BY q.seq {direction} LIMIT ?");
+        Ok(Some((query, values)))
+    }
+
+    /// Whether more calls came in that time than one wants to bring into order.
+    fn are_many_between(&self, since: i64, until: i64) -> Result<bool, StoreError> {
+        let mut statement = self.database.prepare_cached(
+            "SELECT count(*) FROM (SELECT 1 FROM requests INDEXED BY requests_by_time
+                WHERE timestamp BETWEEN ?1 AND ?2 LIMIT ?3 + 1)",
+        )?;
+        Ok(statement.query_row([since, until, MANY], |row| row.get::<_, i64>(0))? > MANY)
     }
 
     /// Where a call is in the order on record.
@@ -421,4 +460,74 @@ where
     row.get_ref(column)?.as_str()?.parse().map_err(|error| {
         rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(error))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+    use crate::model::Durability;
+
+    #[test]
+    fn a_filter_looks_at_no_more_calls_than_it_has_to() {
+        let folder = tempfile::tempdir().unwrap();
+        // One call in each second, 30,000 in all.
+        database::open_for_writing(folder.path(), Durability::Process, false)
+            .unwrap()
+            .execute_batch(
+                "INSERT INTO sessions VALUES ('life', 0, 0, 'active', '{}', 'ann', 'shop', 'run');
+                 WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 30000)
+                 INSERT INTO requests (ref_id, session_id, tool_name, params, timestamp, owner, run)
+                 SELECT format('00000000-0000-4000-8000-%012d', n), 'life', 'x', '{}', n * 1000000, 'ann', 'run'
+                 FROM n;
+                 INSERT INTO in_flight SELECT seq, 'run' FROM requests WHERE seq = 7",
+            )
+            .unwrap();
+        let reader = Reader::open(folder.path()).unwrap();
+        let plan = |filter: Filter| {
+            let filter = Filter { owner: Some("ann".into()), limit: 10, ..filter };
+            let (query, values) = reader.query(&filter).unwrap().unwrap();
+            let mut statement = reader.database.prepare(&format!("EXPLAIN QUERY PLAN {query}")).unwrap();
+            let steps = statement
+                .query_map(params_from_iter(values.iter().map(AsRef::as_ref)), |row| row.get::<_, String>(3))
+                .unwrap();
+            let of_calls = |step: &String| step.contains(" q ");
+            let steps: Vec<_> = steps.map(Result::unwrap).filter(of_calls).collect();
+            (steps.join("; "), reader.calls(&filter).unwrap().len())
+        };
+        let second = |second| Some(UNIX_EPOCH + Duration::from_secs(second));
+        let session = Filter { session: Some("shop".into()), ..Filter::default() };
+        let before = reader.find("00000000-0000-4000-8000-000000000020", 1).unwrap().pop();
+        for filter in [
+            session.clone(),
+            Filter { before, ..session.clone() },
+            Filter { after: before, ..session.clone() },
+            Filter { since: second(100), until: second(200), ..session.clone() },
+            Filter { since: second(100), tool: Some("x".into()), ..session.clone() },
+        ] {
+            let (plan, found) = plan(filter.clone());
+            assert!(plan.contains("requests_by_session") && found == 10, "{filter:?}: {plan}");
+        }
+        for filter in [
+            Filter { since: second(29_000), ..Filter::default() },
+            Filter { until: second(1_000), ..Filter::default() },
+            Filter { since: second(1_000), until: second(1_009), ..Filter::default() },
+        ] {
+            let (plan, found) = plan(filter.clone());
+            assert!(plan.contains("requests_by_time") && found == 10, "{filter:?}: {plan}");
+        }
+        // The newest of a long time are not found by bringing all of it into order.
+        for filter in [
+            Filter { since: second(5), ..Filter::default() },
+            Filter { until: second(15_000), ..Filter::default() },
+            Filter { until: second(29_000), ..Filter::default() },
+        ] {
+            let (plan, found) = plan(filter.clone());
+            assert!(!plan.contains("requests_by_time") && found == 10, "{filter:?}: {plan}");
+        }
+        let pending = Filter { status: Some(CallStatus::Pending), ..session };
+        let (plan, found) = plan(pending);
+        assert!(plan.contains("rowid=?") && found == 1, "{plan}");
+    }
 }

@@ -3,16 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use greenroom_core::ids::{Digest, RefId};
+use rusqlite::Connection;
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 
 use crate::blobs::{Blobs, GRACE};
-use crate::clean::Slice;
+use crate::clean::{Slice, free_pages};
 use crate::database;
 use crate::model::{
     Begun, BlobRef, Cleaned, Cursor, Durability, Finished, NewCall, NewSession, Retention, SessionState,
@@ -53,33 +54,42 @@ struct Inner {
 impl Store {
     /// Opens or makes the history in a folder and ends what dead runs left in it. `is_alive` says whether the lock of
     /// another run is held.
+    ///
+    /// If it cannot be opened for a reason that may pass, there is a store all the same: its health says why, writing
+    /// and reading fail, and with each write it is tried again. [`Store::settle`] ends then what dead runs left.
     pub fn open(config: StoreConfig, is_alive: impl Fn(&str) -> bool) -> Result<Self, StoreError> {
         let StoreConfig { folder, run, durability, retention } = config;
         let failed = |cause: Box<dyn std::error::Error + Send + Sync>| StoreError::Open {
             path: database::path_in(&folder),
             cause,
         };
-        let mut database = database::open_for_writing(&folder, durability, false)?;
-        let blobs = Arc::new(Blobs::in_folder(&folder));
-        blobs.make().map_err(|error| failed(error.into()))?;
         let now = micros(SystemTime::now());
-        let mut settled = database::settle_dead_runs(&mut database, &run, now, &is_alive);
+        let settle = |database: &mut Connection| database::settle_dead_runs(database, &run, now, &is_alive);
+        let (mut database, mut failing) =
+            at_least_later(database::open_for_writing(&folder, durability, false))?;
+        let mut settled = database.as_mut().map_or(Ok(()), settle);
         if settled.as_ref().is_err_and(database::is_damage) {
             drop(database);
-            database = database::open_for_writing(&folder, durability, true)?;
-            settled = database::settle_dead_runs(&mut database, &run, now, &is_alive);
+            (database, failing) = at_least_later(database::open_for_writing(&folder, durability, true))?;
+            settled = database.as_mut().map_or(Ok(()), settle);
         }
-        settled.map_err(|error| failed(error.into()))?;
+        if let Err(error) = settled {
+            failing = at_least_later(Err::<(), _>(failed(error.into())))?.1;
+        }
+        let blobs = Arc::new(Blobs::in_folder(&folder));
+        // Each blob makes the folder that it needs, so later is early enough.
+        at_least_later(blobs.make().map_err(|error| failed(error.into())))?;
 
-        let health = Arc::new(Mutex::new(StoreHealth::default()));
+        let is_in_doubt = failing.is_some();
+        let health = Arc::new(Mutex::new(StoreHealth { lost: 0, failing }));
         let (queue, commands) = mpsc::unbounded_channel();
         let writer = Writer {
             folder: folder.clone(),
             run: run.clone(),
             durability,
             blobs: Arc::clone(&blobs),
-            database: Some(database),
-            is_in_doubt: false,
+            database,
+            is_in_doubt,
             is_suspect: false,
             health: Arc::clone(&health),
             since_checkpoint: 0,
@@ -198,7 +208,10 @@ impl Store {
             let idle = inner.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let reader = match idle {
                 Some(reader) if reader.is_current() => reader,
-                _ => Reader::open(&inner.folder)?,
+                _ => Reader::open(&inner.folder).map_err(|error| match error {
+                    StoreError::Open { .. } => StoreError::Read(error.to_string()),
+                    other => other,
+                })?,
             };
             let read = f(&reader);
             if read.is_ok() {
@@ -282,6 +295,18 @@ impl Store {
     }
 }
 
+/// What could be opened, or why it could not be yet.
+fn at_least_later<T>(opened: Result<T, StoreError>) -> Result<(Option<T>, Option<String>), StoreError> {
+    match opened {
+        Ok(opened) => Ok((Some(opened), None)),
+        Err(error) if database::may_pass(&error) => {
+            tracing::error!("calls are not written down for now: {error}");
+            Ok((None, Some(error.to_string())))
+        }
+        Err(error) => Err(error),
+    }
+}
+
 fn write_error(error: &dyn std::error::Error) -> StoreError {
     StoreError::Write(error.to_string())
 }
@@ -290,21 +315,37 @@ fn unexpected() -> StoreError {
     StoreError::Write("the writer answered something else".to_owned())
 }
 
-/// Makes the database as small as it can be.
+/// Gives the room in the database that nothing uses back to the disk. In slices, and a running Greenroom writes in
+/// between: its calls wait for one slice at most.
 pub fn vacuum(folder: &Path) -> Result<Stats, StoreError> {
     // So that a folder without a history is an error, and not one afterwards.
     Reader::open(folder)?;
     let database = database::open_for_writing(folder, Durability::Process, false)?;
-    database.execute_batch("VACUUM").map_err(|error| match error.sqlite_error_code() {
+    let failed = |error: rusqlite::Error| match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => {
             StoreError::Write("a running Greenroom is using it just now; try again, or stop it first".into())
         }
         _ => write_error(&error),
-    })?;
-    // Only now does the file become smaller; beside a running server perhaps a little later.
-    database
-        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-        .map_err(|error| write_error(&error))?;
+    };
+    loop {
+        let began = Instant::now();
+        if free_pages(&database).map_err(failed)?.next.is_none() {
+            break;
+        }
+        // Who waits for the lock only looks now and then whether it is free, so it has to be free for a while.
+        thread::sleep(began.elapsed().max(Duration::from_millis(1)));
+    }
+    // Only now does the file become smaller; beside a running server perhaps a little later. The first does most of it
+    // and keeps nobody from writing; the second does, and must not wait long for somebody who reads.
+    for (mode, patience) in [("PASSIVE", 0), ("TRUNCATE", 200)] {
+        database.busy_timeout(Duration::from_millis(patience)).map_err(failed)?;
+        match database.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(())) {
+            Err(error) if error.sqlite_error_code() != Some(rusqlite::ErrorCode::DatabaseBusy) => {
+                return Err(failed(error));
+            }
+            _ => {}
+        }
+    }
     drop(database);
     Reader::open(folder)?.stats()
 }

@@ -32,6 +32,7 @@ CREATE TABLE requests (
     parent     TEXT                          -- ref_id of the script that it is a step of
 ) STRICT;
 CREATE INDEX requests_by_owner ON requests (owner);
+CREATE INDEX requests_by_time ON requests (timestamp);
 CREATE INDEX requests_by_session ON requests (session_id) WHERE session_id IS NOT NULL;
 
 -- The calls that have no answer yet. A call is here or in `responses`, never in both.

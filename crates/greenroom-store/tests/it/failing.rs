@@ -6,7 +6,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use greenroom_core::ids::RefId;
-use greenroom_store::{Call, CallStatus, Filter, Found, Reader, SessionState, Store, StoreError};
+use greenroom_store::{
+    Call, CallStatus, Filter, Found, Reader, SessionState, Store, StoreError, StoreHealth,
+};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tempfile::tempdir;
 
@@ -86,6 +88,45 @@ async fn a_disk_that_fills_up() {
     assert_eq!(calls_seen_by_another_process(folder), 5);
     store.close().await;
     println!("the disk worked again");
+}
+
+#[test]
+fn a_history_that_cannot_be_opened_at_first_begins_when_it_can() {
+    let folder = tempdir().unwrap();
+    let output = child("failing::a_disk_that_is_full_at_first", folder.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("both began"), "{said}");
+}
+
+#[tokio::test]
+async fn a_disk_that_is_full_at_first() {
+    let Some(folder) = std::env::var_os(CHILD) else { return };
+    let folder = Path::new(&folder);
+    let (soft, hard) = getrlimit(Resource::RLIMIT_FSIZE).unwrap();
+    setrlimit(Resource::RLIMIT_FSIZE, 1, hard).unwrap();
+    let store = open(folder);
+    assert!(store.health().failing.unwrap().contains("greenroom.db"));
+    assert!(matches!(store.begin(call(None)).await, Err(StoreError::Write(_))));
+    assert!(matches!(store.read(Reader::stats).await, Err(StoreError::Read(_))));
+    assert_eq!(store.health().lost, 1);
+    setrlimit(Resource::RLIMIT_FSIZE, soft, hard).unwrap();
+    let ref_id = made(&store, call(None), "x").await;
+    assert_eq!(here(&store, ref_id).await.status, CallStatus::Success);
+    assert_eq!(store.health(), StoreHealth { lost: 1, failing: None });
+
+    // The next one finds a history that can be read, and what the first one left in it.
+    let left = call(None);
+    let left_id = left.ref_id;
+    store.begin(left).await.unwrap();
+    setrlimit(Resource::RLIMIT_FSIZE, 1, hard).unwrap();
+    let next = Store::open(config(folder, "next"), |_| false).unwrap();
+    assert!(next.health().failing.is_some());
+    assert_eq!(here(&next, left_id).await.status, CallStatus::Pending);
+    setrlimit(Resource::RLIMIT_FSIZE, soft, hard).unwrap();
+    next.settle(|_| false).await.unwrap();
+    assert_eq!(here(&next, left_id).await.status, CallStatus::Error);
+    assert_eq!(next.health(), StoreHealth::default());
+    println!("both began");
 }
 
 async fn here(store: &Store, ref_id: RefId) -> Call {
@@ -179,5 +220,8 @@ fn a_folder_that_cannot_be_made_is_an_error() {
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
     let opened = Store::open(config(&file.join("data"), "run"), |_| true);
+    assert!(matches!(opened, Err(StoreError::Open { .. })));
+    fs::create_dir(folder.path().join("greenroom.db")).unwrap();
+    let opened = Store::open(config(folder.path(), "run"), |_| true);
     assert!(matches!(opened, Err(StoreError::Open { .. })));
 }

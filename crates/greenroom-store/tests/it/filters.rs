@@ -1,7 +1,7 @@
 //! Finding calls.
 
 use greenroom_core::ids::RefId;
-use greenroom_store::{Call, CallStatus, Filter, Finished, NewCall, Store};
+use greenroom_store::{Call, CallStatus, Filter, Finished, NewCall, NewSession, Store};
 use tempfile::tempdir;
 
 use crate::{answer, at, call, made, open, session};
@@ -64,4 +64,13 @@ async fn the_latest_call_is_the_newest_that_has_a_snapshot() {
     made(&store, call(Some("life-1")), "c").await;
     assert_eq!(latest("ann").await, Some(shown));
     assert_eq!(latest("bob").await, None);
+
+    // A page of an earlier life is only shown while there is nothing else.
+    store.session_began(NewSession { at: at(5), ..session("life-2", "shop") });
+    let new = call(Some("life-2"));
+    let in_new_life = new.ref_id;
+    store.begin(new).await.unwrap();
+    assert_eq!(latest("ann").await, Some(shown));
+    store.finish(answer(in_new_life, "d")).await.unwrap();
+    assert_eq!(latest("ann").await, Some(in_new_life));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use greenroom_core::ids::{Digest, RefId};
 use greenroom_store::{
     Begun, Cleaned, ConsoleEntry, Cursor, Filter, Finished, Found, Level, NewCall, Reader, Retention,
-    SessionState, Store,
+    SessionState, Store, StoreHealth, vacuum,
 };
 use tempfile::tempdir;
 
@@ -90,6 +90,32 @@ async fn the_oldest_calls_go_when_the_database_is_too_big_and_the_file_shrinks()
     store.close().await;
     assert!(size() <= most * 9 / 10, "{}", size());
     assert!(size() > most / 2, "{}", size());
+    assert_eq!(Reader::open(folder.path()).unwrap().check().unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_vacuum_beside_a_running_server_costs_no_records() {
+    let folder = tempdir().unwrap();
+    let store = open(folder.path());
+    fill(&store, 5).await;
+    let people = rusqlite::Connection::open(folder.path().join("greenroom.db")).unwrap();
+    people
+        .execute_batch(
+            "CREATE TABLE much (data); INSERT INTO much VALUES (zeroblob(20000000)); DROP TABLE much",
+        )
+        .unwrap();
+    drop(people);
+    let before = store.read(Reader::stats).await.unwrap().database_bytes;
+    let path = folder.path().to_owned();
+    let vacuuming = tokio::task::spawn_blocking(move || vacuum(&path).unwrap());
+    let mut calls = 5;
+    while !vacuuming.is_finished() {
+        made(&store, call(None), "x").await;
+        calls += 1;
+    }
+    assert!(vacuuming.await.unwrap().database_bytes < before / 10);
+    assert_eq!(store.read(Reader::stats).await.unwrap().calls, calls);
+    assert_eq!(store.health(), StoreHealth::default());
     assert_eq!(Reader::open(folder.path()).unwrap().check().unwrap(), Vec::<String>::new());
 }
 
