@@ -48,7 +48,7 @@ struct Inner {
     session_room: Arc<Semaphore>,
     health: Arc<Mutex<StoreHealth>>,
     readers: Mutex<Vec<Reader>>,
-    reading: Semaphore,
+    reading: Arc<Semaphore>,
 }
 
 impl Store {
@@ -111,7 +111,7 @@ impl Store {
             session_room: Arc::new(Semaphore::new(SESSION_QUEUE)),
             health,
             readers: Mutex::new(Vec::new()),
-            reading: Semaphore::new(READERS),
+            reading: Arc::new(Semaphore::new(READERS)),
         })))
     }
 
@@ -202,9 +202,12 @@ impl Store {
         f: impl FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let read_error = |error: &dyn std::error::Error| StoreError::Read(error.to_string());
-        let _turn = self.0.reading.acquire().await.map_err(|error| read_error(&error))?;
+        let reading = Arc::clone(&self.0.reading);
+        let turn = reading.acquire_owned().await.map_err(|error| read_error(&error))?;
         let inner = Arc::clone(&self.0);
         spawn_blocking(move || {
+            // It ends with the reading, also if nobody waits for that any more.
+            let _turn = turn;
             let idle = inner.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let reader = match idle {
                 Some(reader) if reader.is_current() => reader,
