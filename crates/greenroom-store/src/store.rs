@@ -7,14 +7,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use greenroom_core::ids::{Digest, RefId};
-use rusqlite::Connection;
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 
 use crate::blobs::{Blobs, GRACE};
 use crate::clean::{Slice, free_pages};
-use crate::database;
+use crate::database::{self, Opened};
 use crate::model::{
     Begun, BlobRef, Cleaned, Cursor, Durability, Finished, NewCall, NewSession, Retention, SessionState,
     Stats, StoreConfig, StoreError, StoreHealth,
@@ -64,7 +63,9 @@ impl Store {
             cause,
         };
         let now = micros(SystemTime::now());
-        let settle = |database: &mut Connection| database::settle_dead_runs(database, &run, now, &is_alive);
+        let settle = |database: &mut Opened| {
+            database::settle_dead_runs(&mut database.connection, &run, now, &is_alive)
+        };
         let (mut database, mut failing) =
             at_least_later(database::open_for_writing(&folder, durability, false))?;
         let mut settled = database.as_mut().map_or(Ok(()), settle);
@@ -323,7 +324,7 @@ fn unexpected() -> StoreError {
 pub fn vacuum(folder: &Path) -> Result<Stats, StoreError> {
     // So that a folder without a history is an error, and not one afterwards.
     Reader::open(folder)?;
-    let database = database::open_for_writing(folder, Durability::Process, false)?;
+    let database = database::open_for_writing(folder, Durability::Process, false)?.connection;
     let failed = |error: rusqlite::Error| match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => {
             StoreError::Write("a running Greenroom is using it just now; try again, or stop it first".into())
