@@ -329,3 +329,29 @@ async fn reading_that_nobody_waits_for_any_more_still_takes_its_turn() {
     drop(ends);
     assert!(fifth.await.unwrap(), "more were reading at once than may");
 }
+
+#[tokio::test]
+async fn of_a_page_that_says_too_much_the_end_is_kept() {
+    let folder = tempdir().unwrap();
+    let store = open(folder.path());
+    for (said, left_out) in [(10_000, 0), (10_003, 3)] {
+        let entry = |number: usize| ConsoleEntry {
+            level: Level::Error,
+            message: number.to_string(),
+            at: None,
+            location: None,
+        };
+        let new = call(None);
+        let ref_id = new.ref_id;
+        store.begin(new).await.unwrap();
+        let console = (0..said).map(entry).collect();
+        store.finish(Finished { console, ..answer(ref_id, "x") }).await.unwrap();
+        let mut kept = store.read(move |reader| reader.console(ref_id)).await.unwrap();
+        if left_out > 0 {
+            let note = kept.remove(0);
+            assert_eq!(note.level, Level::Warn);
+            assert_eq!(note.message, "3 earlier entries were left out");
+        }
+        assert_eq!(kept, (left_out..said).map(entry).collect::<Vec<_>>());
+    }
+}
