@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn a_slice_gives_back_its_pages_and_lets_go_of_the_database() {
         let folder = tempfile::tempdir().unwrap();
-        let database = open_for_writing(folder.path(), Durability::Process, false).unwrap();
+        let database = open_for_writing(folder.path(), Durability::Process, false).unwrap().connection;
         database
             .execute_batch(
                 "CREATE TABLE much (data); INSERT INTO much VALUES (zeroblob(4000000)); DROP TABLE much",

@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -30,13 +30,35 @@ pub(crate) fn make_private_folder(folder: &Path) -> std::io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
+/// A connection that writes, and which file it is of, since that may be put aside and another begun.
+pub(crate) struct Opened {
+    pub(crate) connection: Connection,
+    path: PathBuf,
+    file: Option<(u64, u64)>,
+}
+
+impl Opened {
+    /// Whether what it writes to is the history of its folder. If that cannot be told, it is.
+    pub(crate) fn is_current(&self) -> bool {
+        match fs::metadata(&self.path) {
+            Ok(file) => self.file == Some((file.dev(), file.ino())),
+            Err(error) => error.kind() != ErrorKind::NotFound,
+        }
+    }
+}
+
+/// Which file is at a path. Nothing is opened for it.
+pub(crate) fn which_file(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+}
+
 /// Opens the database for writing, made or brought up to date where needed. A damaged one is put aside first. A
 /// suspect one is looked at in full, which takes time.
 pub(crate) fn open_for_writing(
     folder: &Path,
     durability: Durability,
     is_suspect: bool,
-) -> Result<Connection, StoreError> {
+) -> Result<Opened, StoreError> {
     let path = path_in(folder);
     let failed =
         |cause: Box<dyn std::error::Error + Send + Sync>| StoreError::Open { path: path.clone(), cause };
@@ -61,6 +83,8 @@ pub(crate) fn open_for_writing(
         }
         other => other,
     }
+    // Nobody puts it aside before the turn is over.
+    .map(|connection| Opened { connection, file: which_file(&path), path: path.clone() })
     .map_err(|trouble| match trouble {
         Trouble::Newer => StoreError::Newer,
         Trouble::Damaged(cause) => failed(cause.into()),

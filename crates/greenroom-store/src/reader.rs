@@ -1,7 +1,5 @@
 //! Reading back.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -54,7 +52,7 @@ impl Reader {
     /// Opens the history in a folder for looking only.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
         let path = database::path_in(folder);
-        let file = which_file(&path);
+        let file = database::which_file(&path);
         let database = database::open_for_reading(folder)?;
         Ok(Self { database, path, file, blobs: Blobs::in_folder(folder) })
     }
@@ -65,7 +63,7 @@ impl Reader {
 
     /// Whether what it reads is still the history of its folder.
     pub(crate) fn is_current(&self) -> bool {
-        self.file == which_file(&self.path)
+        self.file == database::which_file(&self.path)
     }
 
     /// A call, if it is that owner's. `None`: whoever's it is.
@@ -408,10 +406,6 @@ enum Place {
     Nowhere,
 }
 
-fn which_file(path: &Path) -> Option<(u64, u64)> {
-    fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
-}
-
 fn call_from(row: &Row<'_>) -> Result<Call, rusqlite::Error> {
     let status = match row.get_ref(8)?.as_str_or_null()? {
         Some("success") => CallStatus::Success,
@@ -475,6 +469,7 @@ mod tests {
         // One call in each second, 30,000 in all.
         database::open_for_writing(folder.path(), Durability::Process, false)
             .unwrap()
+            .connection
             .execute_batch(
                 "INSERT INTO sessions VALUES ('life', 0, 0, 'active', '{}', 'ann', 'shop', 'run');
                  WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 30000)

@@ -7,11 +7,17 @@ use greenroom_core::ids::{Digest, RefId};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 
-use crate::model::{Begun, BlobRef, Cursor, Finished, Level, NewCall, NewSession, SessionState};
+use crate::model::{
+    Begun, BlobRef, ConsoleEntry, Cursor, Finished, Level, NewCall, NewSession, SessionState,
+};
 use crate::words::{console_json, duration_micros, location_json, micros, number, size};
 
 /// What is longer lies in `contents`, once, however many calls brought it.
 const INLINE: usize = 512;
+
+/// What a page said during one call is kept up to so many entries. A page that never stops talking would hold up the
+/// writer, and everybody with it.
+const ENTRIES: usize = 10_000;
 
 /// A call with its answer, and what costs time worked out before the writer gets it.
 pub(crate) struct Answer {
@@ -34,7 +40,8 @@ impl Kept {
 }
 
 impl Answer {
-    pub(crate) fn new(call: Finished) -> Self {
+    pub(crate) fn new(mut call: Finished) -> Self {
+        keep_the_newest(&mut call.console);
         Self {
             result: call.result.as_deref().map(Kept::of),
             snapshot: call.snapshot.as_deref().map(|text| Kept::of(text.as_bytes())),
@@ -64,6 +71,16 @@ pub(crate) struct LostAnswer {
     at: i64,
     took: i64,
     waited: i64,
+}
+
+/// Leaves out the oldest entries if there are too many, and says so in their place.
+fn keep_the_newest(console: &mut Vec<ConsoleEntry>) {
+    let surplus = console.len().saturating_sub(ENTRIES);
+    if surplus > 0 {
+        let message = format!("{surplus} earlier entries were left out");
+        let note = ConsoleEntry { level: Level::Warn, message, at: None, location: None };
+        console.splice(..surplus, [note]);
+    }
 }
 
 /// How much there is to be worked out.

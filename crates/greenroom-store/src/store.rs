@@ -7,14 +7,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use greenroom_core::ids::{Digest, RefId};
-use rusqlite::Connection;
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 
 use crate::blobs::{Blobs, GRACE};
 use crate::clean::{Slice, free_pages};
-use crate::database;
+use crate::database::{self, Opened};
 use crate::model::{
     Begun, BlobRef, Cleaned, Cursor, Durability, Finished, NewCall, NewSession, Retention, SessionState,
     Stats, StoreConfig, StoreError, StoreHealth,
@@ -48,7 +47,7 @@ struct Inner {
     session_room: Arc<Semaphore>,
     health: Arc<Mutex<StoreHealth>>,
     readers: Mutex<Vec<Reader>>,
-    reading: Semaphore,
+    reading: Arc<Semaphore>,
 }
 
 impl Store {
@@ -64,7 +63,9 @@ impl Store {
             cause,
         };
         let now = micros(SystemTime::now());
-        let settle = |database: &mut Connection| database::settle_dead_runs(database, &run, now, &is_alive);
+        let settle = |database: &mut Opened| {
+            database::settle_dead_runs(&mut database.connection, &run, now, &is_alive)
+        };
         let (mut database, mut failing) =
             at_least_later(database::open_for_writing(&folder, durability, false))?;
         let mut settled = database.as_mut().map_or(Ok(()), settle);
@@ -111,7 +112,7 @@ impl Store {
             session_room: Arc::new(Semaphore::new(SESSION_QUEUE)),
             health,
             readers: Mutex::new(Vec::new()),
-            reading: Semaphore::new(READERS),
+            reading: Arc::new(Semaphore::new(READERS)),
         })))
     }
 
@@ -202,9 +203,12 @@ impl Store {
         f: impl FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let read_error = |error: &dyn std::error::Error| StoreError::Read(error.to_string());
-        let _turn = self.0.reading.acquire().await.map_err(|error| read_error(&error))?;
+        let reading = Arc::clone(&self.0.reading);
+        let turn = reading.acquire_owned().await.map_err(|error| read_error(&error))?;
         let inner = Arc::clone(&self.0);
         spawn_blocking(move || {
+            // It ends with the reading, also if nobody waits for that any more.
+            let _turn = turn;
             let idle = inner.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let reader = match idle {
                 Some(reader) if reader.is_current() => reader,
@@ -320,7 +324,7 @@ fn unexpected() -> StoreError {
 pub fn vacuum(folder: &Path) -> Result<Stats, StoreError> {
     // So that a folder without a history is an error, and not one afterwards.
     Reader::open(folder)?;
-    let database = database::open_for_writing(folder, Durability::Process, false)?;
+    let database = database::open_for_writing(folder, Durability::Process, false)?.connection;
     let failed = |error: rusqlite::Error| match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => {
             StoreError::Write("a running Greenroom is using it just now; try again, or stop it first".into())

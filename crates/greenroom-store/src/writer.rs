@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::blobs::Blobs;
 use crate::clean::{self, Slice, SliceDone};
-use crate::database;
+use crate::database::{self, Opened};
 use crate::model::{
     Begun, BlobRef, Cursor, Durability, NewCall, NewSession, SessionState, StoreError, StoreHealth,
 };
@@ -82,7 +82,7 @@ pub(crate) struct Writer {
     pub(crate) durability: Durability,
     pub(crate) blobs: Arc<Blobs>,
     /// `None` while there is none to be had.
-    pub(crate) database: Option<Connection>,
+    pub(crate) database: Option<Opened>,
     /// The last failure may have been the connection's own.
     pub(crate) is_in_doubt: bool,
     /// SQLite called the file damaged.
@@ -195,7 +195,7 @@ impl Writer {
             self.write(Vec::new());
         }
         self.checkpointer.end();
-        if let Some(database) = self.database.take() {
+        if let Some(Opened { connection: database, .. }) = self.database.take() {
             if let Err(error) = database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())) {
                 tracing::debug!(%error, "the last checkpoint of the history is left to the next start");
             }
@@ -213,7 +213,7 @@ impl Writer {
         let things: Vec<&What> = group.iter().map(|command| &command.what).collect();
         let all_fail = |failure: &Failure| things.iter().map(|_| Err(failure.clone())).collect();
         let written: Written = match (&mut self.database, connected) {
-            (Some(database), Ok(())) => {
+            (Some(Opened { connection: database, .. }), Ok(())) => {
                 let place = Place { run: &self.run, blobs: &self.blobs };
                 match self.missed.write(database, place) {
                     Err(failure) if failure.is_hopeless => all_fail(&failure),
@@ -278,6 +278,13 @@ impl Writer {
         if self.is_suspect {
             // Before the file is put aside, since the last to leave a file removes its log by its name.
             self.database = None;
+        }
+        if self.database.as_ref().is_some_and(|database| !database.is_current()) {
+            // By another Greenroom that found it damaged, perhaps. What is written to it now nobody would find.
+            tracing::warn!(
+                "the history was put aside or removed: it goes on in the file that is in its place"
+            );
+            self.is_in_doubt = true;
         }
         if self.database.is_none() || self.is_in_doubt {
             let new = database::open_for_writing(&self.folder, self.durability, self.is_suspect)?;

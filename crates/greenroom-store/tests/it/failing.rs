@@ -204,6 +204,29 @@ async fn damage_that_shows_later_is_put_aside_when_it_shows() {
 }
 
 #[tokio::test]
+async fn a_history_that_somebody_else_puts_aside_goes_on_in_its_place() {
+    let folder = tempdir().unwrap();
+    let store = open(folder.path());
+    made(&store, call(None), "before").await;
+    for suffix in ["-wal", "-shm", ""] {
+        let path = |name: &str| folder.path().join(format!("{name}{suffix}"));
+        fs::rename(path("greenroom.db"), path("greenroom.db.damaged-1")).unwrap();
+    }
+    let other = Store::open(config(folder.path(), "other"), |_| true).unwrap();
+    let by_other = made(&other, call(None), "x").await;
+    let ref_id = made(&store, call(None), "x").await;
+    let reader = Reader::open(folder.path()).unwrap();
+    for id in [by_other, ref_id] {
+        assert!(matches!(reader.call(None, id), Ok(Found::Here(_))));
+    }
+    assert_eq!(store.health(), StoreHealth::default());
+    drop(reader);
+    store.close().await;
+    other.close().await;
+    assert_eq!(Reader::open(folder.path()).unwrap().stats().unwrap().calls, 2);
+}
+
+#[tokio::test]
 async fn a_history_of_a_newer_greenroom_is_left_alone() {
     let folder = tempdir().unwrap();
     open(folder.path()).close().await;

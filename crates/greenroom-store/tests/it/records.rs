@@ -1,6 +1,8 @@
 //! What is written down comes back.
 
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -289,4 +291,67 @@ async fn people_can_look_in_and_make_it_small_beside_a_running_server() {
         .collect::<Result<Vec<_>, _>>()
         .unwrap();
     assert_eq!(results, ["y".to_owned(), "x".repeat(1000)]);
+}
+
+#[tokio::test]
+async fn reading_that_nobody_waits_for_any_more_still_takes_its_turn() {
+    let folder = tempdir().unwrap();
+    let store = open(folder.path());
+    let is_over = Arc::new(AtomicBool::new(false));
+    let mut ends = Vec::new();
+    for _ in 0..4 {
+        let (began, has_begun) = tokio::sync::oneshot::channel();
+        let (end, may_end) = std::sync::mpsc::channel::<()>();
+        ends.push(end);
+        let store = store.clone();
+        let reading = tokio::spawn(async move {
+            store
+                .read(move |_| {
+                    began.send(()).unwrap();
+                    let _ = may_end.recv();
+                    Ok(())
+                })
+                .await
+        });
+        has_begun.await.unwrap();
+        reading.abort();
+        assert!(reading.await.unwrap_err().is_cancelled());
+    }
+    let fifth = tokio::spawn({
+        let (store, is_over) = (store.clone(), Arc::clone(&is_over));
+        async move { store.read(move |_| Ok(is_over.load(Ordering::SeqCst))).await.unwrap() }
+    });
+    // Long enough for it to begin, if it could.
+    for _ in 0..100 {
+        tokio::task::spawn_blocking(|| ()).await.unwrap();
+    }
+    is_over.store(true, Ordering::SeqCst);
+    drop(ends);
+    assert!(fifth.await.unwrap(), "more were reading at once than may");
+}
+
+#[tokio::test]
+async fn of_a_page_that_says_too_much_the_end_is_kept() {
+    let folder = tempdir().unwrap();
+    let store = open(folder.path());
+    for (said, left_out) in [(10_000, 0), (10_003, 3)] {
+        let entry = |number: usize| ConsoleEntry {
+            level: Level::Error,
+            message: number.to_string(),
+            at: None,
+            location: None,
+        };
+        let new = call(None);
+        let ref_id = new.ref_id;
+        store.begin(new).await.unwrap();
+        let console = (0..said).map(entry).collect();
+        store.finish(Finished { console, ..answer(ref_id, "x") }).await.unwrap();
+        let mut kept = store.read(move |reader| reader.console(ref_id)).await.unwrap();
+        if left_out > 0 {
+            let note = kept.remove(0);
+            assert_eq!(note.level, Level::Warn);
+            assert_eq!(note.message, "3 earlier entries were left out");
+        }
+        assert_eq!(kept, (left_out..said).map(entry).collect::<Vec<_>>());
+    }
 }
