@@ -26,6 +26,7 @@ mod history;
 mod leases;
 mod machine;
 mod measure;
+mod outcome;
 mod overhead;
 mod peers;
 mod promise;

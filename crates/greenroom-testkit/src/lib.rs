@@ -28,6 +28,8 @@ pub use fake_http::FakeHttp;
 pub use http1::Headers;
 pub use mcp_http::{McpHttp, McpHttpStream};
 pub use mcp_stdio::McpStdio;
-pub use processes::{children_of, fd_count, process_alive, pss_kb, rss_kb, send_signal, thread_count};
+pub use processes::{
+    Holdings, children_of, fd_count, process_alive, pss_kb, rss_kb, send_signal, thread_count,
+};
 pub use site::Site;
 pub use wait::wait_until;

@@ -103,3 +103,20 @@ fn labelled_number(file: &str, label: &str) -> u64 {
         .find_map(|line| line.strip_prefix(label)?.split_ascii_whitespace().next()?.parse().ok())
         .unwrap_or(0)
 }
+
+/// What this process holds, as far as the system can tell; to be compared with what it held before.
+#[derive(Debug)]
+pub struct Holdings {
+    pub fds: usize,
+    pub threads: usize,
+    /// Of the caller's runtime.
+    pub tasks: usize,
+    pub children: usize,
+}
+
+impl Holdings {
+    pub fn now(tasks: usize) -> Self {
+        let own = std::process::id();
+        Self { fds: fd_count(own), threads: thread_count(own), tasks, children: children_of(own).len() }
+    }
+}

@@ -9,6 +9,7 @@ use super::reading;
 use super::recording::{self, IN_FLIGHT, Kind, Way};
 use super::task::{Mode, Run, STEPS, Spent};
 use crate::machine::Machine;
+use crate::outcome::Outcome;
 use crate::promise::Judged;
 use crate::report::rate;
 use crate::samples::{Samples, Summary};
@@ -28,13 +29,6 @@ pub(super) struct Report {
     steps: usize,
     task: Vec<TaskReport>,
     verdict: Vec<Judged>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Outcome<T> {
-    Ran(T),
-    NotRun { reason: String },
 }
 
 #[derive(Serialize)]
@@ -74,28 +68,6 @@ struct TaskReport {
     mode: Mode,
     #[serde(flatten)]
     outcome: Outcome<Spent>,
-}
-
-impl<T> Outcome<T> {
-    fn new(outcome: Result<T>) -> Self {
-        match outcome {
-            Ok(figures) => Self::Ran(figures),
-            Err(error) => Self::NotRun { reason: format!("{error:#}") },
-        }
-    }
-
-    /// Figures of a part, which may have come to nothing.
-    fn of<F>(outcome: Result<F>, figures: impl FnOnce(&F) -> Option<T>) -> Self {
-        let nothing = || anyhow::anyhow!("no calls were made");
-        Self::new(outcome.and_then(|measured| figures(&measured).ok_or_else(nothing)))
-    }
-
-    fn ran(&self) -> Option<&T> {
-        match self {
-            Self::Ran(figures) => Some(figures),
-            Self::NotRun { .. } => None,
-        }
-    }
 }
 
 impl Report {

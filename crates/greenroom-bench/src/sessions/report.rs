@@ -10,6 +10,7 @@ use super::throughput::AGENTS;
 use super::tree::Memory;
 use super::{latency, memory, throughput};
 use crate::machine::Machine;
+use crate::outcome::Outcome;
 use crate::promise::Judged;
 use crate::samples::{Samples, Summary};
 
@@ -40,13 +41,6 @@ struct Sides<T> {
 }
 
 #[derive(Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Outcome<T> {
-    Ran(T),
-    NotRun { reason: String },
-}
-
-#[derive(Serialize)]
 struct FirstAnswers {
     warm_navigate: Summary,
     warm_seat: Summary,
@@ -69,28 +63,6 @@ struct Rate {
     calls_per_second_by_round: Vec<f64>,
     navigate: Summary,
     snapshot: Summary,
-}
-
-impl<T> Outcome<T> {
-    fn new(outcome: Result<T>) -> Self {
-        match outcome {
-            Ok(figures) => Self::Ran(figures),
-            Err(error) => Self::NotRun { reason: format!("{error:#}") },
-        }
-    }
-
-    /// Figures of a part, which may have come to nothing.
-    fn of<F>(outcome: Result<F>, figures: impl FnOnce(&F) -> Option<T>) -> Self {
-        let nothing = || anyhow::anyhow!("no calls were made");
-        Self::new(outcome.and_then(|measured| figures(&measured).ok_or_else(nothing)))
-    }
-
-    fn ran(&self) -> Option<&T> {
-        match self {
-            Self::Ran(figures) => Some(figures),
-            Self::NotRun { .. } => None,
-        }
-    }
 }
 
 impl Report {

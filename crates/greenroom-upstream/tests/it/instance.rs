@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use greenroom_core::supervision::Supervision;
-use greenroom_testkit::{children_of, fd_count, process_alive, send_signal, thread_count};
+use greenroom_testkit::{Holdings, children_of, process_alive, send_signal};
 use greenroom_upstream::instance::{InUse, State, Unavailable};
 use greenroom_upstream::run_folder::{self, Run, Swept};
 use greenroom_upstream::{Driver, Instance};
@@ -186,23 +186,8 @@ async fn a_restart_by_hand_replaces_one_that_is_well() {
 
 // ---- nothing stays behind ----------------------------------------------------------------------------------------
 
-/// What this process holds, as far as the system can tell.
-#[derive(Debug)]
-struct Holdings {
-    fds: usize,
-    threads: usize,
-    tasks: usize,
-    children: usize,
-}
-
 fn holdings() -> Holdings {
-    let own = std::process::id();
-    Holdings {
-        fds: fd_count(own),
-        threads: thread_count(own),
-        tasks: tokio::runtime::Handle::current().metrics().num_alive_tasks(),
-        children: children_of(own).len(),
-    }
+    Holdings::now(tokio::runtime::Handle::current().metrics().num_alive_tasks())
 }
 
 /// Counts what a cycle leaves: runs it in a process of its own, since the other tests of this one hold things too.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use greenroom_engine::Caller;
-use greenroom_testkit::{children_of, fd_count, process_alive, send_signal, thread_count};
+use greenroom_testkit::{Holdings, process_alive, send_signal};
 use serde_json::json;
 
 use super::{notice, sessions, until};
@@ -87,23 +87,8 @@ async fn a_creation_that_nobody_waits_for_leaves_nothing() {
     rig.engine.shutdown().await;
 }
 
-/// What this process holds, as far as the system can tell.
-#[derive(Debug)]
-struct Holdings {
-    fds: usize,
-    threads: usize,
-    tasks: usize,
-    children: usize,
-}
-
 fn holdings() -> Holdings {
-    let own = std::process::id();
-    Holdings {
-        fds: fd_count(own),
-        threads: thread_count(own),
-        tasks: tokio::runtime::Handle::current().metrics().num_alive_tasks(),
-        children: children_of(own).len(),
-    }
+    Holdings::now(tokio::runtime::Handle::current().metrics().num_alive_tasks())
 }
 
 /// Made, used, and then closed, killed, crashed or left to itself, in turns.
