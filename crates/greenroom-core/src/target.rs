@@ -1,5 +1,7 @@
 //! Which browser a call asks for.
 
+use std::sync::LazyLock;
+
 use serde_json::Value;
 
 /// The parameters that Greenroom adds to the tools, under the names they have beside a tool's own.
@@ -35,11 +37,8 @@ impl Parameters {
     }
 }
 
-impl Default for Parameters {
-    fn default() -> Self {
-        Self::beside(|_| false)
-    }
-}
+/// What they are called where no tool uses such a name itself.
+pub static PLAIN: LazyLock<Parameters> = LazyLock::new(|| Parameters::beside(|_| false));
 
 /// What calls can say about where they want to run, and what happens to those that say nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::Place;
+use crate::arrival::Place;
 use crate::reading::ReadFailure;
 use crate::sessions::Caller;
 

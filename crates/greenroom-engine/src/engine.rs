@@ -8,38 +8,32 @@ use bytes::Bytes;
 use futures::future::join_all;
 use greenroom_core::attach::AttachedConfig;
 use greenroom_core::config::{
-    Addressing, BrowserLimits, ConnectPolicy, HistoryConfig, Isolation, Mistakes, PoolConfig, Reply, Start,
+    Addressing, BrowserLimits, ConnectPolicy, HistoryConfig, Mistakes, PoolConfig, Start,
 };
 use greenroom_core::ids::{RefId, SessionId};
 use greenroom_core::percent::escape;
 use greenroom_core::target::{
-    Address, AddressError, BrowserMode, Modes, Parameters, SessionMode, SessionName, Target, UnknownPool,
-    resolve,
+    Address, AddressError, BrowserMode, Modes, SessionMode, SessionName, Target, UnknownPool, resolve,
 };
 use greenroom_store::{Call, CallStatus};
 use greenroom_upstream::instance::{Failure, Unavailable};
-use serde_json::{Map, Value};
-use tokio::sync::{oneshot, watch};
-use tokio::time::{Instant, sleep, timeout};
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::assembly;
 use crate::browsers::{AttachFactory, Attached, BrowserReport, Browsers};
-use crate::bulk;
-use crate::call::{Bound, CallFailure, CallHandle, CallRequest, FailureKind, Origin, Outcome};
-use crate::capture::Caught;
-use crate::fleet::{self, Fleet};
+use crate::call::{CallFailure, FailureKind};
+use crate::fleet::Fleet;
 use crate::history::{self, History};
-use crate::note::{Entry, Note};
-use crate::own::{BulkArguments, OwnTool};
 use crate::pool::{DriverFactory, Pool, Scaled};
 use crate::reading::{self, Desk, ReadFailure, Shelf};
-use crate::reply::Manner;
-use crate::running::{Reporter, Running, Spot};
 use crate::session_files::{SessionFile, SessionFolders};
 use crate::sessions::{Caller, SessionKey, SessionReport, Sessions};
 use crate::status::StatusReport;
-use crate::tools::{Additions, Kind, Lookup, ToolBooks, ToolList};
+use crate::tools::{Additions, ToolBooks, ToolList};
 
 pub struct EngineConfig {
     /// The default pool first.
@@ -79,22 +73,19 @@ pub(crate) struct Shared {
     pub(crate) sessions: Arc<Sessions>,
     folders: Arc<SessionFolders>,
     pub(crate) books: Arc<ToolBooks>,
-    modes: Modes,
-    history: Arc<History>,
+    pub(crate) modes: Modes,
+    pub(crate) history: Arc<History>,
     shelf: Arc<Shelf>,
     /// Whether agents have tools to read the record with.
-    has_reading: bool,
+    pub(crate) has_reading: bool,
     /// Whether calls can say how they are to be answered.
-    has_reply: bool,
+    pub(crate) has_reply: bool,
     /// Bytes of text in one reply, where no pool says otherwise.
     reply_budget: usize,
     drain: Duration,
-    calls: TaskTracker,
+    pub(crate) calls: TaskTracker,
     pub(crate) stopping: CancellationToken,
 }
-
-/// A place in line, for whoever knows that a call has arrived before they can make it.
-pub struct Place(Result<Spot, CallFailure>);
 
 /// How long somebody who repeats a call waits for its answer.
 const ANSWERED_LIMIT: Duration = Duration::from_secs(300);
@@ -105,7 +96,7 @@ const SWEEP_OFTEN: Duration = Duration::from_millis(50);
 
 impl Engine {
     pub fn new(mut config: EngineConfig, drivers: &DriverFactory) -> Self {
-        let modes = modes(&config);
+        let modes = assembly::modes(&config);
         if modes.browsers == BrowserMode::Only {
             // Nobody has asked for one, and no call could go there.
             config.pools.clear();
@@ -116,7 +107,7 @@ impl Engine {
             && !modes.has_browsers()
             && matches!(modes.sessions, SessionMode::Off | SessionMode::Required);
         let has_reading = history.is_on() && !is_strict_or_plain;
-        let own = own_tools(modes, has_pages(&config.pools), has_reading, config.connect);
+        let own = assembly::own_tools(modes, assembly::has_pages(&config.pools), has_reading, config.connect);
         let has_reply = has_reading && config.addressing == Addressing::Auto;
         let reply = config.pools.first().map_or(config.browser_limits.reply, |pool| pool.reply);
         let reply = Some(reply).filter(|_| has_reply);
@@ -129,7 +120,7 @@ impl Engine {
         let mut fleets = Vec::new();
         if modes.has_sessions() {
             for pool in &config.pools {
-                fleets.extend(fleet(pool, modes, drivers, &books, &folders, &config.readable));
+                fleets.extend(assembly::fleet(pool, modes, drivers, &books, &folders, &config.readable));
             }
         }
         let browsers = Browsers::new(
@@ -313,84 +304,6 @@ impl Engine {
         pools.iter().find(|pool| pool.name() == name).ok_or_else(unknown)
     }
 
-    /// Takes a place in line for a call that has arrived and will be made in a moment. `argument` finds an argument
-    /// by its name. `None` where there is nothing to wait for. Dropping the place gives it up.
-    pub fn arrive(
-        &self,
-        origin: &Origin,
-        tool: &str,
-        argument: impl Fn(&str) -> Option<Value>,
-    ) -> Option<Place> {
-        let (parameters, upstreams) = match self.0.books.kind(tool) {
-            Some(Kind::Own(own)) if !own.has_place() => return None,
-            Some(Kind::Own(_)) => (None, None),
-            Some(Kind::Proxied(Some(parameters))) => (Some(parameters), Some(tool)),
-            _ => (None, Some(tool)),
-        };
-        let ours = Parameters::default();
-        let parameters = parameters.as_deref().unwrap_or(&ours);
-        let address = match origin.session {
-            // Whoever comes in by a session's own door knows nothing of addresses.
-            Bound::Fixed(_) => Address::default(),
-            _ => self.0.address(parameters, argument),
-        };
-        Some(Place(self.0.queue(origin, &address, upstreams)))
-    }
-
-    /// Starts a call. It runs to its end whatever becomes of the handle.
-    pub fn call(&self, request: CallRequest) -> CallHandle {
-        let (reply, answer) = oneshot::channel();
-        let cancel = CancellationToken::new();
-        let handle = CallHandle { answer, cancel: cancel.clone() };
-        let CallRequest { origin, tool, mut arguments, place, ref_id, progress } = request;
-        let running = |reply| Running {
-            engine: Arc::clone(&self.0),
-            cancel,
-            reply: Some(reply),
-            served: None,
-            progress: Reporter::new(progress),
-        };
-        // The place in line is taken here at the latest, and not in the task: tasks begin in no particular order.
-        let place = place.or_else(|| self.arrive(&origin, &tool, |name| arguments.get(name).cloned()));
-        let prepared = self.0.prepare(&origin, &tool, &mut arguments, place);
-        let note = |spot: Option<&Spot>, manner: Manner, arguments: &Map<String, Value>| {
-            let session = spot.and_then(Spot::session).map(|session| session.record.clone());
-            let owner = origin.caller.to_string();
-            let since = spot.map_or_else(Instant::now, Spot::since);
-            let entry = Entry { ref_id, owner, session, tool: &tool, arguments, since };
-            let can_read = self.0.has_reading && !matches!(origin.session, Bound::Fixed(_));
-            Note::new(&self.0.history, entry, manner, can_read)
-        };
-        match prepared {
-            Ok(Prepared::Call(spot, manner)) => {
-                let note = note(Some(&spot), manner, &arguments);
-                self.0.calls.spawn(running(reply).run(note, spot, tool, arguments));
-            }
-            Ok(Prepared::Bulk(spot, manner, bulk)) => {
-                let note = note(Some(&spot), manner, &arguments);
-                self.0.calls.spawn(running(reply).run_bulk(note, spot, bulk));
-            }
-            Ok(Prepared::Own(own)) => {
-                let engine = self.clone();
-                self.0.calls.spawn(async move {
-                    let result = engine.perform(own, &origin.caller, arguments).await;
-                    let _ = reply.send(Outcome { result, served: None, ref_id: None });
-                });
-            }
-            Err(failure) => {
-                let mut note = note(None, Manner::WHOLE, &arguments);
-                let mut running = running(reply);
-                self.0.calls.spawn(async move {
-                    match note.begin().await {
-                        Some(ref_id) => running.answer_as_before(&note, ref_id).await,
-                        None => running.answer(note, Err(failure), Caught::default()).await,
-                    }
-                });
-            }
-        }
-        handle
-    }
-
     /// Refuses new calls, lets those in flight finish for a while, then ends the upstreams.
     pub async fn shutdown(&self) {
         self.0.stopping.cancel();
@@ -416,99 +329,6 @@ impl Engine {
     pub async fn answered(&self, caller: &Caller, ref_id: RefId) -> Result<Call, ReadFailure> {
         self.0.answered(&self.desk(caller), ref_id).await
     }
-}
-
-pub(crate) fn named_reply(name: &str) -> Result<Reply, CallFailure> {
-    Reply::named(name).ok_or_else(|| CallFailure::BadReply { name: Parameters::REPLY.to_owned() })
-}
-
-/// What a call turns out to be.
-enum Prepared {
-    Call(Spot, Manner),
-    Bulk(Spot, Manner, BulkArguments),
-    Own(OwnTool),
-}
-
-/// Greenroom's own tools, as far as they can be used.
-fn own_tools(modes: Modes, has_pages: bool, has_reading: bool, connect: ConnectPolicy) -> Vec<OwnTool> {
-    let mut own = Vec::new();
-    if modes.pools {
-        own.push(OwnTool::PoolStatus);
-    }
-    // Where the seed of sessions is followed to the letter there is nothing but its own two tools.
-    if modes.pools || modes.has_browsers() || (has_pages && modes.sessions != SessionMode::Required) {
-        own.push(OwnTool::ExecuteBulk);
-    }
-    if modes.has_sessions() {
-        own.extend([OwnTool::SessionList, OwnTool::SessionClose]);
-    }
-    // These two are not part of what the strict mode promises.
-    if matches!(modes.sessions, SessionMode::Optional | SessionMode::Always) {
-        own.extend([OwnTool::SessionFiles, OwnTool::CreateSession]);
-    }
-    if modes.has_browsers() {
-        own.extend([OwnTool::ListBrowsers, OwnTool::ReconnectBrowser]);
-        if connect != ConnectPolicy::Nobody {
-            own.extend([OwnTool::ConnectBrowser, OwnTool::DisconnectBrowser]);
-        }
-    }
-    if has_reading {
-        own.extend([OwnTool::GetContent, OwnTool::GetConsoleContent, OwnTool::ListCalls, OwnTool::GetBlob]);
-    }
-    own
-}
-
-/// What calls can say about where they run.
-fn modes(config: &EngineConfig) -> Modes {
-    let has_pools = config.pools.iter().any(|pool| !pool.is_implicit);
-    let wants_sessions = config.pools.iter().any(|pool| pool.sessions.isolation.is_some());
-    let has_browsers = !config.browsers.is_empty();
-    match config.addressing {
-        Addressing::Pool => Modes::POOLS,
-        Addressing::Session => Modes::new(SessionMode::Required, false),
-        Addressing::Browser => Modes { browsers: BrowserMode::Only, ..Modes::new(SessionMode::Off, false) },
-        Addressing::Auto if has_pools => {
-            let browsers = if has_browsers { BrowserMode::Beside } else { BrowserMode::Off };
-            Modes { browsers, ..Modes::new(SessionMode::Optional, true) }
-        }
-        Addressing::Auto if has_browsers => {
-            Modes { browsers: BrowserMode::Only, ..Modes::new(SessionMode::Off, false) }
-        }
-        Addressing::Auto if has_pages(&config.pools) || wants_sessions => {
-            Modes::new(SessionMode::Always, false)
-        }
-        // Another MCP server is passed on as it is.
-        Addressing::Auto => Modes::new(SessionMode::Off, false),
-    }
-}
-
-fn has_pages(pools: &[PoolConfig]) -> bool {
-    let mut instances = pools.iter().flat_map(|pool| &pool.instances);
-    instances.any(|instance| instance.upstream.driver.has_pages())
-}
-
-/// Where the sessions of a pool live. They follow the pool, and none of its instances in particular.
-fn fleet(
-    pool: &PoolConfig,
-    modes: Modes,
-    drivers: &DriverFactory,
-    books: &Arc<ToolBooks>,
-    folders: &Arc<SessionFolders>,
-    readable: &[PathBuf],
-) -> Option<Arc<Fleet>> {
-    let instance = pool
-        .instance(u32::MAX)
-        .inspect_err(|mistakes| tracing::warn!(pool = pool.name, "no sessions in this pool: {mistakes}"))
-        .ok()?;
-    let driver = drivers(pool, &instance);
-    let mut pool = pool.clone();
-    // Where every call has a session, what no session may call is not shown.
-    if modes.has_only_sessions() && fleet::isolation(&pool, driver.as_ref()) == Isolation::Context {
-        driver.tools_in_server().iter().for_each(|tool| pool.tools.hide(tool));
-    }
-    let book = books.of(&driver, &instance.upstream, &pool);
-    let (supervision, folders) = (instance.upstream.supervision, Arc::clone(folders));
-    Some(Fleet::new(pool, supervision, driver, book, folders, readable.to_vec()))
 }
 
 async fn sweep(engine: Weak<Shared>, every: Duration) {
@@ -546,18 +366,6 @@ pub fn file_uri(session: &SessionName, file: &str) -> String {
 }
 
 impl Shared {
-    /// Nothing is started for a tool that is known not to exist.
-    pub(crate) fn check_tool(&self, place: &str, tool: &str) -> Result<(), CallFailure> {
-        match self.books.look_up(place, tool) {
-            Lookup::Known => Ok(()),
-            Lookup::Unknown { elsewhere, nearest } => {
-                let is_pool = self.pools.iter().any(|pool| pool.name() == place);
-                let here = if is_pool { "pool" } else { "browser" };
-                Err(CallFailure::UnknownTool { name: tool.to_owned(), here, nearest, elsewhere })
-            }
-        }
-    }
-
     fn desk(&self, owner: String, budget: usize) -> Desk {
         Desk {
             history: Arc::clone(&self.history),
@@ -629,127 +437,6 @@ impl Shared {
     fn restart_sessions(&self, pool: &str, cause: &str) {
         for fleet in self.sessions.fleets().iter().filter(|fleet| fleet.pool_name() == pool) {
             fleet.restart(cause);
-        }
-    }
-
-    /// What a call says about where it wants to run.
-    fn address(&self, parameters: &Parameters, argument: impl Fn(&str) -> Option<Value>) -> Address {
-        let mut address = Address::default();
-        if self.modes.has_sessions() {
-            address.session = argument(&parameters.session);
-        }
-        if self.modes.pools {
-            address.pool = argument(&parameters.pool);
-            address.instance = argument(&parameters.instance);
-        }
-        if self.modes.has_browsers() {
-            address.index = argument(&parameters.index);
-            address.browser = argument(&parameters.browser);
-        }
-        address
-    }
-
-    /// `tool` is what the upstream will be asked for, where that is known by now.
-    fn queue(&self, origin: &Origin, address: &Address, tool: Option<&str>) -> Result<Spot, CallFailure> {
-        if self.stopping.is_cancelled() {
-            return Err(CallFailure::ShuttingDown);
-        }
-        let implied = match &origin.session {
-            Bound::Implied(name) => Some(name),
-            Bound::Free | Bound::Fixed(_) => None,
-        };
-        let target = match &origin.session {
-            Bound::Fixed(name) => Target::Session { name: name.clone(), pool: None },
-            _ => {
-                let (pools, browsers) = (self.pools.iter().map(|pool| pool.name()), self.browsers.known());
-                resolve(address, self.modes, implied, pools, &browsers)?
-            }
-        };
-        match target {
-            Target::Lease { pool, instance } => {
-                if let Some(tool) = tool {
-                    self.check_tool(&pool, tool)?;
-                }
-                let pool = self.pools.iter().find(|known| known.name() == pool);
-                let waiting = pool.expect("targets are pools that there are").request(instance.as_deref())?;
-                Ok(Spot::Lease(waiting))
-            }
-            Target::Browser(index) => {
-                let visit = self.browsers.visit(index);
-                // It was there a moment ago.
-                let visit = visit.ok_or_else(|| self.no_browser(index.to_string()))?;
-                if let Some(tool) = tool {
-                    self.check_tool(&visit.attached.place(), tool)?;
-                }
-                Ok(Spot::Browser(visit))
-            }
-            Target::Session { name, pool } => {
-                let key = SessionKey { caller: origin.caller.clone(), name };
-                if let Some(tool) = tool {
-                    // One that is there already stays where it is, and has the tools of that pool.
-                    let actual = self.sessions.find(&key).map(|session| session.pool().to_owned());
-                    let default = || self.pools.first().map(|pool| pool.name().to_owned());
-                    self.check_tool(
-                        &actual.or_else(|| pool.clone()).or_else(default).unwrap_or_default(),
-                        tool,
-                    )?;
-                }
-                self.sessions.visit(&key, pool.as_deref()).map(Spot::Session)
-            }
-        }
-    }
-
-    /// Reads what is ours out of the arguments.
-    fn prepare(
-        &self,
-        origin: &Origin,
-        tool: &str,
-        arguments: &mut Map<String, Value>,
-        place: Option<Place>,
-    ) -> Result<Prepared, CallFailure> {
-        let kind = self.books.kind(tool);
-        let Some(Place(spot)) = place else {
-            return match kind {
-                Some(Kind::Own(own)) => Ok(Prepared::Own(own)),
-                _ => unreachable!("only tools of ours have no place"),
-            };
-        };
-        let ours = Parameters::default();
-        let parameters = match &kind {
-            Some(Kind::Proxied(Some(parameters))) => parameters.as_ref(),
-            _ => &ours,
-        };
-        let mut reply = None;
-        if !matches!(origin.session, Bound::Fixed(_)) {
-            if self.has_reply {
-                reply = match arguments.remove(&parameters.reply) {
-                    None | Some(Value::Null) => None,
-                    Some(Value::String(name)) if name.is_empty() => None,
-                    Some(Value::String(name)) => Some(named_reply(&name)?),
-                    Some(_) => return Err(CallFailure::BadReply { name: parameters.reply.clone() }),
-                };
-            }
-            if self.modes.has_sessions() {
-                arguments.remove(&parameters.session);
-            }
-            if self.modes.pools {
-                arguments.remove(&parameters.pool);
-                arguments.remove(&parameters.instance);
-            }
-            if self.modes.has_browsers() {
-                arguments.remove(&parameters.index);
-                arguments.remove(&parameters.browser);
-            }
-        }
-        let spot = spot?;
-        let manner = spot.manner();
-        let manner = Manner { reply: reply.unwrap_or(manner.reply), ..manner };
-        match kind {
-            Some(Kind::Own(_)) => {
-                let bulk = bulk::read(arguments.clone(), &self.books)?;
-                Ok(Prepared::Bulk(spot, manner, bulk))
-            }
-            _ => Ok(Prepared::Call(spot, manner)),
         }
     }
 }

@@ -7,6 +7,8 @@
 //!   call ──► pool ──► its turn: a lease ──► a live upstream ──► upstream call ──► answer
 //! ```
 
+mod arrival;
+mod assembly;
 mod browsers;
 mod bulk;
 mod call;
@@ -27,9 +29,10 @@ mod status;
 mod tools;
 mod uploads;
 
+pub use arrival::Place;
 pub use browsers::{AttachFactory, BrowserReport};
 pub use call::{Bound, CallFailure, CallHandle, CallRequest, FailureKind, Origin, Outcome, Served};
-pub use engine::{Engine, EngineConfig, Place, file_uri};
+pub use engine::{Engine, EngineConfig, file_uri};
 pub use greenroom_store::{Call, CallStatus};
 pub use greenroom_upstream::instance::Unavailable;
 pub use greenroom_upstream::rpc::{CallError, Progress};
@@ -37,7 +40,7 @@ pub use history::RESULT_FILE;
 pub use pool::{DriverFactory, Scaled};
 pub use reading::{
     Blob, ConsoleArguments, Content, ContentArguments, Desk, Format, ListArguments, Part, ReadFailure,
-    describe, describe_briefly, parse_ref, status_word,
+    describe, describe_briefly, parse_ref, result_text, status_word,
 };
 pub use session_files::SessionFile;
 pub use sessions::{Caller, SessionReport};

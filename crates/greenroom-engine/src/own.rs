@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use greenroom_core::config::Reply;
-use greenroom_core::target::Parameters;
+use greenroom_core::target::PLAIN;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -497,7 +497,7 @@ fn execute_bulk(additions: &Additions) -> Value {
         "required": ["commands"],
         "additionalProperties": false,
     });
-    additions.add_to(&mut schema, &Parameters::default());
+    additions.add_to(&mut schema, &PLAIN);
     let entries = |items: Value, text: &str| json!({ "type": "array", "items": items, "description": text });
     json!({
         "name": OwnTool::ExecuteBulk.name(),

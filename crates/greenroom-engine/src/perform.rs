@@ -10,9 +10,10 @@ use greenroom_core::config::ConnectPolicy;
 use greenroom_core::target::{BrowserMode, SessionName};
 use serde_json::{Map, Value, json};
 
+use crate::arrival::named_reply;
 use crate::browsers::BrowserReport;
 use crate::call::CallFailure;
-use crate::engine::{Engine, file_uri, mint_name, named_reply};
+use crate::engine::{Engine, file_uri, mint_name};
 use crate::fleet::Wishes;
 use crate::own::{
     BrowserArguments, ConnectArguments, CreateArguments, NoArguments, OwnTool, PoolStatusArguments,

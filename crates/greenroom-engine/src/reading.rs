@@ -17,7 +17,6 @@ use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
 use crate::call::CallFailure;
-use crate::capture::text_of;
 use crate::history::{History, RESULT_FILE};
 use crate::reply::without_end;
 use crate::sessions::Caller;
@@ -260,11 +259,7 @@ impl Desk {
             (Some(Part::Result) | None, _) => {
                 let result = self.result(call).await?;
                 let text = match result {
-                    Some(bytes) => {
-                        let body = serde_json::from_slice::<Map<String, Value>>(&bytes).ok();
-                        let text = body.as_ref().map(all_text).filter(|text| !text.is_empty());
-                        text.unwrap_or_else(|| String::from_utf8_lossy(&bytes).into_owned())
-                    }
+                    Some(bytes) => result_text(&bytes),
                     None => call.error.clone().unwrap_or_default(),
                 };
                 Ok(Arc::new(Volume::new(text.into())))
@@ -388,19 +383,13 @@ pub fn parse_ref(text: &str) -> Result<RefId, ReadFailure> {
     text.trim().parse().map_err(|_| ReadFailure::NoRefId(text.to_owned()))
 }
 
-/// All texts of a result.
-fn all_text(body: &Map<String, Value>) -> String {
-    let blocks = body.get("content").and_then(Value::as_array);
-    let texts: Vec<_> = blocks
-        .into_iter()
-        .flatten()
-        .filter(|block| block["type"] == "text")
-        .filter_map(|block| block["text"].as_str())
-        .collect();
-    match texts.as_slice() {
-        [] => text_of(body).unwrap_or_default().to_owned(),
-        texts => texts.join("\n"),
-    }
+/// All texts of a result, or what it is where it has none.
+pub fn result_text(result: &[u8]) -> String {
+    let body = serde_json::from_slice::<Map<String, Value>>(result).unwrap_or_default();
+    let blocks = body.get("content").and_then(Value::as_array).into_iter().flatten();
+    let texts: Vec<_> =
+        blocks.filter(|block| block["type"] == "text").filter_map(|block| block["text"].as_str()).collect();
+    if texts.is_empty() { String::from_utf8_lossy(result).into_owned() } else { texts.join("\n") }
 }
 
 /// A call as lists show it.

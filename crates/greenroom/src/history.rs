@@ -15,9 +15,9 @@ use anyhow::{Context, Result, anyhow, bail};
 use bytes::Bytes;
 use greenroom_core::config::Config;
 use greenroom_core::ids::RefId;
-use greenroom_engine::{RESULT_FILE, describe};
+use greenroom_engine::{RESULT_FILE, describe, result_text};
 use greenroom_store::{BlobRef, Call, ConsoleEntry, Found, Reader, StoreError};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::config_files;
 
@@ -118,7 +118,7 @@ impl History {
             return Ok(Some(snapshot));
         }
         Ok(match self.result(call)? {
-            Some(kept) => kept.read()?.map(|bytes| text_of(&bytes)),
+            Some(kept) => kept.read()?.map(|bytes| result_text(&bytes)),
             None => Some(call.error.clone().unwrap_or_default()),
         })
     }
@@ -179,15 +179,6 @@ fn spelled(written: &str) -> Option<String> {
         spelled.push(digit);
     }
     Some(spelled)
-}
-
-/// All texts of a result, or what it is where it has none.
-fn text_of(result: &[u8]) -> String {
-    let body = serde_json::from_slice::<Map<String, Value>>(result).unwrap_or_default();
-    let blocks = body.get("content").and_then(Value::as_array).into_iter().flatten();
-    let texts: Vec<_> =
-        blocks.filter(|block| block["type"] == "text").filter_map(|block| block["text"].as_str()).collect();
-    if texts.is_empty() { String::from_utf8_lossy(result).into_owned() } else { texts.join("\n") }
 }
 
 /// A call with everything that is not large. `file_of` names the file that a blob is in.
@@ -267,7 +258,7 @@ fn print(bytes: &[u8]) -> Result<ExitCode> {
 
 #[cfg(test)]
 mod tests {
-    use super::{one_line, plain, size, spelled, text_of};
+    use super::{one_line, plain, result_text, size, spelled};
 
     #[test]
     fn the_beginning_of_a_ref_id_is_spelled_like_one() {
@@ -296,9 +287,9 @@ mod tests {
     #[test]
     fn a_result_is_its_texts_or_itself() {
         let two = br#"{"content":[{"type":"text","text":"a"},{"type":"image"},{"type":"text","text":"b"}]}"#;
-        assert_eq!(text_of(two), "a\nb");
-        assert_eq!(text_of(b"{}"), "{}");
-        assert_eq!(text_of(b"no json"), "no json");
+        assert_eq!(result_text(two), "a\nb");
+        assert_eq!(result_text(b"{}"), "{}");
+        assert_eq!(result_text(b"no json"), "no json");
     }
 
     #[test]

@@ -1,10 +1,14 @@
 //! How strings are written in a snapshot: when they need quotes, and what stands between them.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
 /// Names are written as JSON strings.
 pub(super) fn push_json(out: &mut String, text: &str) {
+    push_quoted(out, text, |c| c < ' ', |code| format!("\\u{code:04x}"));
+}
+
+/// Between double quotes, with what JSON and YAML both escape; the rest of what `is_odd` by its code.
+fn push_quoted(out: &mut String, text: &str, is_odd: fn(char) -> bool, by_code: fn(u32) -> String) {
     out.push('"');
     for c in text.chars() {
         match c {
@@ -15,8 +19,7 @@ pub(super) fn push_json(out: &mut String, text: &str) {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            // Writing to a string cannot fail.
-            '\0'..' ' => drop(write!(out, "\\u{:04x}", u32::from(c))),
+            _ if is_odd(c) => out.push_str(&by_code(u32::from(c))),
             _ => out.push(c),
         }
     }
@@ -36,25 +39,12 @@ pub(super) fn push_key(out: &mut String, key: &str) {
 
 /// A value is what stands behind the colon.
 pub(super) fn push_value(out: &mut String, value: &str) {
-    if !needs_quotes(value) {
+    if needs_quotes(value) {
+        let is_odd = |c: char| c < ' ' || ('\u{7f}'..='\u{9f}').contains(&c);
+        push_quoted(out, value, is_odd, |code| format!("\\x{code:02x}"));
+    } else {
         out.push_str(value);
-        return;
     }
-    out.push('"');
-    for c in value.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\0'..' ' | '\u{7f}'..='\u{9f}' => drop(write!(out, "\\x{:02x}", u32::from(c))),
-            _ => out.push(c),
-        }
-    }
-    out.push('"');
 }
 
 /// The rules of Playwright's `yamlStringNeedsQuotes`, in the meaning that JavaScript gives them.
