@@ -26,7 +26,7 @@ mod wait;
 pub use cargo_bin::{cargo_bin, fake_upstream};
 pub use fake_http::FakeHttp;
 pub use http1::Headers;
-pub use mcp_http::{McpHttp, McpHttpStream};
+pub use mcp_http::{McpHttp, McpHttpStream, OpenCall};
 pub use mcp_stdio::McpStdio;
 pub use processes::{
     Holdings, children_of, fd_count, process_alive, pss_kb, rss_kb, send_signal, thread_count,

@@ -44,6 +44,9 @@ pub struct McpHttp {
     last_id: i64,
 }
 
+/// A request under way whose answer nobody reads. Dropping it closes the connection.
+pub struct OpenCall(#[expect(dead_code, reason = "held open")] Connection);
+
 impl McpHttp {
     /// A client of the endpoint at `url`, as in `http://127.0.0.1:4000/mcp`. Nothing is sent yet.
     ///
@@ -138,10 +141,46 @@ impl McpHttp {
     ///
     /// When no response comes in time, or what comes is not JSON-RPC.
     pub fn request(&mut self, method: &str, params: Value) -> Value {
-        let id = self.next_id();
-        let message = with_params(json!({ "jsonrpc": "2.0", "id": id, "method": method }), params);
-        let headers = self.session_headers();
+        let (message, headers) = self.older(method, params);
         self.exchange(method, &message, &headers)
+    }
+
+    /// Sends a request as a client of the older era does, on a connection of its own, and reads nothing.
+    ///
+    /// # Panics
+    ///
+    /// When the connection fails.
+    pub fn begin(&mut self, method: &str, params: Value) -> OpenCall {
+        let (message, headers) = self.older(method, params);
+        self.write(&message, &headers)
+    }
+
+    /// Like [`McpHttp::begin`], as a client of 2026-07-28 does.
+    ///
+    /// # Panics
+    ///
+    /// When the connection fails.
+    pub fn begin_modern(&mut self, method: &str, params: Value) -> OpenCall {
+        let (message, headers) = self.modern(method, params);
+        self.write(&message, &headers)
+    }
+
+    fn write(&mut self, message: &Value, headers: &[(String, String)]) -> OpenCall {
+        let address = &self.address;
+        let body = message.to_string();
+        let written = Connection::open(address, self.timeout).and_then(|mut connection| {
+            connection.write(address, "POST", &address.path, &borrowed(headers), body.as_bytes())?;
+            Ok(connection)
+        });
+        OpenCall(
+            written.unwrap_or_else(|error| panic!("http://{}{}: {error}", address.authority, address.path)),
+        )
+    }
+
+    fn older(&mut self, method: &str, params: Value) -> (Value, Vec<(String, String)>) {
+        let message =
+            with_params(json!({ "jsonrpc": "2.0", "id": self.next_id(), "method": method }), params);
+        (message, self.session_headers())
     }
 
     /// Calls a tool as a client of the older era does and returns the result.
@@ -197,6 +236,11 @@ impl McpHttp {
     ///
     /// When no response comes in time, or what comes is not JSON-RPC.
     pub fn call_modern(&mut self, method: &str, params: Value) -> Value {
+        let (message, headers) = self.modern(method, params);
+        self.exchange(method, &message, &headers)
+    }
+
+    fn modern(&mut self, method: &str, params: Value) -> (Value, Vec<(String, String)>) {
         let mut params = if params.is_null() { json!({}) } else { params };
         let meta = [
             ("protocolVersion", json!(MODERN_REVISION)),
@@ -219,7 +263,7 @@ impl McpHttp {
         };
         headers.extend(name.map(|name| ("Mcp-Name".to_owned(), name.to_owned())));
         let message = json!({ "jsonrpc": "2.0", "id": self.next_id(), "method": method, "params": params });
-        self.exchange(method, &message, &headers)
+        (message, headers)
     }
 
     /// Opens the stream on which the server sends what belongs to no request.

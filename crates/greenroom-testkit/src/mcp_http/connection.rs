@@ -67,6 +67,24 @@ impl Connection {
         headers: &[(&str, &str)],
         body: &[u8],
     ) -> io::Result<Answer> {
+        self.write(address, method, path, headers, body)?;
+        loop {
+            let answer = self.read_head()?;
+            if answer.status >= 200 {
+                return Ok(answer);
+            }
+        }
+    }
+
+    /// Sends a request and reads nothing.
+    pub(super) fn write(
+        &mut self,
+        address: &Address,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> io::Result<()> {
         let mut head = format!("{method} {path} HTTP/1.1\r\n");
         let is_given = |wanted: &str| headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted));
         let mut line = |name: &str, value: &str| {
@@ -87,13 +105,7 @@ impl Connection {
         head.push_str("\r\n");
         let mut message = head.into_bytes();
         message.extend_from_slice(body);
-        self.reader.get_ref().write_all(&message)?;
-        loop {
-            let answer = self.read_head()?;
-            if answer.status >= 200 {
-                return Ok(answer);
-            }
-        }
+        self.reader.get_ref().write_all(&message)
     }
 
     fn read_head(&mut self) -> io::Result<Answer> {
