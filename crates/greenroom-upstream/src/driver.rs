@@ -17,6 +17,7 @@ use tokio::sync::{broadcast, mpsc};
 
 use crate::host::{ContextId, Host, HostError};
 use crate::install::InstallError;
+use crate::live::Live;
 use crate::process::{Process, SpawnError};
 use crate::rpc::{CallError, Ended, Notice, Peer, Pending, Progress, ServerInfo};
 
@@ -95,6 +96,11 @@ pub trait Driver: Send + Sync + 'static {
     /// How the logs that a result mentions are read.
     fn read_log(&self) -> ReadLog {
         |_, _| Vec::new()
+    }
+
+    /// The tool, with its arguments, that takes a small picture of the current page, where this kind of server has one.
+    fn screenshot_call(&self) -> Option<(&'static str, Value)> {
+        None
     }
 
     /// Whether a call asks for a part of the page only, so that its snapshot is not the page's.
@@ -259,6 +265,11 @@ impl Upstream {
     /// Where the server writes files, if that is known.
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
+    }
+
+    /// What this browser offers beside MCP; none where its server has no side channel.
+    pub fn live(&self) -> Option<Live<'_>> {
+        self.behind.context().map(|(host, context)| Live::new(host, context))
     }
 
     pub fn pid(&self) -> Option<u32> {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use greenroom_core::IdScanner;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -17,6 +17,7 @@ use tokio::net::UnixStream;
 use tokio::process::Command;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::live::Side;
 use crate::process::{self, Epilogue, Looker, Output, Process, SpawnError, Spawned, Watch};
 use crate::rpc::{Ended, Outgoing, Peer};
 use crate::run_folder::Run;
@@ -26,6 +27,8 @@ pub const SCRIPT: &str = include_str!("../host/host.cjs");
 
 const KIND_CONTROL: u8 = 1;
 const KIND_MCP: u8 = 2;
+const KIND_CAST: u8 = 3;
+const KIND_BYTES: u8 = 4;
 /// Kind and context; the length counts them.
 const PREFIX_BYTES: usize = 5;
 
@@ -41,8 +44,16 @@ pub enum HostError {
     /// The host answered that it could not.
     #[error("{0}")]
     Refused(String),
+    #[error("the browser did not finish {what} within {} s", limit.as_secs())]
+    TooSlow { what: &'static str, limit: Duration },
     #[error(transparent)]
     Ended(#[from] Ended),
+}
+
+impl HostError {
+    pub(crate) fn context_gone() -> Self {
+        Ended::because("the browser context was closed").into()
+    }
 }
 
 /// What the frames go through.
@@ -81,15 +92,36 @@ struct Shared {
     over: watch::Sender<Option<Ended>>,
     /// Whether a connection ends when the browser does.
     ends_with_browser: AtomicBool,
+    is_chromium: AtomicBool,
     process: Looker,
 }
 
 enum State {
     Running {
-        requests: HashMap<u64, oneshot::Sender<Result<Box<RawValue>, HostError>>>,
-        contexts: HashMap<u32, Peer>,
+        requests: HashMap<u64, oneshot::Sender<Result<Answer, HostError>>>,
+        contexts: HashMap<u32, Context>,
     },
     Ended(Ended),
+}
+
+/// What a request is answered with.
+enum Answer {
+    Json(Box<RawValue>),
+    Bytes(Bytes),
+}
+
+/// The two ways into a context.
+#[derive(Clone)]
+struct Context {
+    peer: Peer,
+    side: Arc<Side>,
+}
+
+impl Context {
+    fn end(&self, ended: Ended) {
+        self.side.end();
+        self.peer.end(ended);
+    }
 }
 
 impl Host {
@@ -131,6 +163,7 @@ impl Host {
             state,
             over: watch::channel(None).0,
             ends_with_browser: AtomicBool::new(false),
+            is_chromium: AtomicBool::new(false),
             process: process.looker(),
         });
         tokio::spawn(write_frames(writing, queue));
@@ -140,7 +173,8 @@ impl Host {
 
     /// The first request: how browsers are launched, and the configuration of the connections.
     pub async fn start(&self, start: Value) -> Result<Started, HostError> {
-        let started: Started = read(&self.request(0, "start", start).await?)?;
+        self.shared.is_chromium.store(start["launch"]["type"] == "chromium", Ordering::Relaxed);
+        let started: Started = read(&self.request(HOST, "start", start).await?)?;
         tracing::debug!(pid = self.pid(), node = started.node, mcp = started.mcp, "browser host is up");
         Ok(started)
     }
@@ -179,10 +213,14 @@ impl Host {
         let link = Tunnel { context: id, shared: Arc::downgrade(&self.shared) };
         let peer = Peer::new(roots, message_limit, |_| Box::new(link));
         match &mut *self.shared.state() {
-            State::Running { contexts, .. } => contexts.insert(id, peer.clone()),
+            State::Running { contexts, .. } => {
+                contexts.insert(id, Context { peer: peer.clone(), side: Arc::new(Side::new()) })
+            }
             State::Ended(ended) => return Err(ended.clone().into()),
         };
-        if let Err(error) = self.request(id, "open", json!({ "options": options, "mcp": mcp })).await {
+        if let Err(error) =
+            self.request(ContextId(id), "open", json!({ "options": options, "mcp": mcp })).await
+        {
             self.shared.forget(id);
             return Err(error);
         }
@@ -191,22 +229,22 @@ impl Host {
 
     /// Has the browser that isolated contexts share launched now.
     pub async fn warm_up(&self) -> Result<(), HostError> {
-        self.request(0, "warm", json!({})).await.map(drop)
+        self.request(HOST, "warm", json!({})).await.map(drop)
     }
 
     /// Closes a context without waiting for it, if it is not closed yet.
     pub(crate) fn let_go(&self, context: ContextId) {
-        if let Some(peer) = self.shared.forget(context.0) {
+        if let Some(open) = self.shared.forget(context.0) {
             self.shared.send(context.0, &json!({ "id": 0, "op": "close" }));
-            peer.end(Ended::because("the browser context was closed"));
+            open.end(Ended::because("the browser context was closed"));
         }
     }
 
     /// Closes a context and its connection. Returns when the browser has let go of it.
     pub async fn close(&self, context: ContextId) {
-        let _ = self.request(context.0, "close", json!({})).await;
-        if let Some(peer) = self.shared.forget(context.0) {
-            peer.end(Ended::because("the browser context was closed"));
+        let _ = self.request(context, "close", json!({})).await;
+        if let Some(open) = self.shared.forget(context.0) {
+            open.end(Ended::because("the browser context was closed"));
         }
     }
 
@@ -225,17 +263,17 @@ impl Host {
 
     /// Has the browser of a context launched now rather than by its first call.
     pub async fn warm(&self, context: ContextId) -> Result<(), HostError> {
-        self.request(context.0, "warm", json!({})).await.map(drop)
+        self.request(context, "warm", json!({})).await.map(drop)
     }
 
     /// Ends the navigations under way in a context.
     pub async fn stop_loading(&self, context: ContextId) -> Result<(), HostError> {
-        self.request(context.0, "stop_loading", json!({})).await.map(drop)
+        self.request(context, "stop_loading", json!({})).await.map(drop)
     }
 
     /// Closes a context's pages; its connection stays and its next call begins with a new context.
     pub async fn reset(&self, context: ContextId) -> Result<(), HostError> {
-        self.request(context.0, "reset", json!({})).await.map(drop)
+        self.request(context, "reset", json!({})).await.map(drop)
     }
 
     /// A round trip to the browser. `false`: none is running, so there is nothing to be ill.
@@ -244,7 +282,7 @@ impl Host {
         struct Probe {
             browser: bool,
         }
-        read::<Probe>(&self.request(0, "probe", json!({})).await?).map(|probe| probe.browser)
+        read::<Probe>(&self.request(HOST, "probe", json!({})).await?).map(|probe| probe.browser)
     }
 
     /// Asks the host to close its browser and go; ends it the hard way when it does not.
@@ -255,12 +293,47 @@ impl Host {
         self.process.end(EXIT_GRACE).await;
     }
 
-    async fn request(
+    pub(crate) fn is_chromium(&self) -> bool {
+        self.shared.is_chromium.load(Ordering::Relaxed)
+    }
+
+    /// Where what the host pushes for a context is left.
+    pub(crate) fn side(&self, context: ContextId) -> Option<Arc<Side>> {
+        self.shared.context(context.0).map(|open| open.side)
+    }
+
+    pub(crate) fn sender(&self) -> Sender {
+        Sender(Arc::downgrade(&self.shared))
+    }
+
+    pub(crate) async fn request(
         &self,
-        context: u32,
+        context: ContextId,
         op: &str,
-        mut arguments: Value,
+        arguments: Value,
     ) -> Result<Box<RawValue>, HostError> {
+        match self.ask(context, op, arguments).await? {
+            Answer::Json(answer) => Ok(answer),
+            Answer::Bytes(_) => Err(HostError::Refused(format!("the browser host answered {op} with bytes"))),
+        }
+    }
+
+    /// For what is answered by something other than JSON.
+    pub(crate) async fn request_bytes(
+        &self,
+        context: ContextId,
+        op: &str,
+        arguments: Value,
+    ) -> Result<Bytes, HostError> {
+        match self.ask(context, op, arguments).await? {
+            Answer::Bytes(bytes) => Ok(bytes),
+            Answer::Json(_) => {
+                Err(HostError::Refused(format!("the browser host answered {op} without bytes")))
+            }
+        }
+    }
+
+    async fn ask(&self, context: ContextId, op: &str, mut arguments: Value) -> Result<Answer, HostError> {
         let id = self.shared.next_request.fetch_add(1, Ordering::Relaxed);
         arguments["id"] = id.into();
         arguments["op"] = op.into();
@@ -269,8 +342,32 @@ impl Host {
             State::Running { requests, .. } => requests.insert(id, reply),
             State::Ended(ended) => return Err(ended.clone().into()),
         };
-        self.shared.send(context, &arguments);
+        let _waiting = Waiting { id, shared: &self.shared };
+        self.shared.send(context.0, &arguments);
         answer.await.unwrap_or_else(|_| Err(Ended::because("the browser host has gone").into()))
+    }
+}
+
+/// One who waits for an answer. The host need not give one: who stops waiting is forgotten.
+struct Waiting<'a> {
+    id: u64,
+    shared: &'a Shared,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.shared.waiting(self.id);
+    }
+}
+
+/// Tells the host what it does not answer, without keeping it alive.
+pub(crate) struct Sender(Weak<Shared>);
+
+impl Sender {
+    pub(crate) fn send(&self, context: ContextId, message: Value) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.send(context.0, &message);
+        }
     }
 }
 
@@ -288,6 +385,9 @@ impl Drop for Host {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ContextId(u32);
 
+/// The host itself.
+const HOST: ContextId = ContextId(0);
+
 impl Shared {
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -298,7 +398,7 @@ impl Shared {
         let _ = self.outgoing.send(frame(KIND_CONTROL, context, &payload));
     }
 
-    fn control(&self, payload: &[u8]) {
+    fn control(&self, context: u32, payload: &[u8]) {
         #[derive(Deserialize)]
         struct Control<'a> {
             id: Option<u64>,
@@ -313,6 +413,12 @@ impl Shared {
             return;
         };
         if let Some(event) = control.event {
+            if event == "pages" {
+                if let Some(open) = self.context(context) {
+                    open.side.pages(payload);
+                }
+                return;
+            }
             // A browser is new, or gone: who belongs to the host has changed.
             self.process.look();
             tracing::info!(event, version = control.version, "browser host");
@@ -321,16 +427,28 @@ impl Shared {
             }
             return;
         }
-        let waiting = match &mut *self.state() {
-            State::Running { requests, .. } => control.id.and_then(|id| requests.remove(&id)),
-            State::Ended(_) => None,
-        };
-        if let Some(waiting) = waiting {
+        if let Some(waiting) = control.id.and_then(|id| self.waiting(id)) {
             let null = || RawValue::from_string("null".to_owned()).expect("null is JSON");
             let _ = waiting.send(match control.error {
                 Some(error) => Err(HostError::Refused(error)),
-                None => Ok(control.ok.map_or_else(null, ToOwned::to_owned)),
+                None => Ok(Answer::Json(control.ok.map_or_else(null, ToOwned::to_owned))),
             });
+        }
+    }
+
+    /// An answer that is not JSON: u32 request, bytes.
+    fn bytes(&self, mut payload: Bytes) {
+        let waiting = payload.try_get_u32().ok().and_then(|id| self.waiting(id.into()));
+        if let Some(waiting) = waiting {
+            let _ = waiting.send(Ok(Answer::Bytes(payload)));
+        }
+    }
+
+    /// Who waits for the answer to a request, for the last time.
+    fn waiting(&self, id: u64) -> Option<oneshot::Sender<Result<Answer, HostError>>> {
+        match &mut *self.state() {
+            State::Running { requests, .. } => requests.remove(&id),
+            State::Ended(_) => None,
         }
     }
 
@@ -340,20 +458,20 @@ impl Shared {
             State::Running { contexts, .. } => std::mem::take(contexts),
             State::Ended(_) => return,
         };
-        for (context, peer) in lost {
+        for (context, open) in lost {
             self.send(context, &json!({ "id": 0, "op": "close" }));
-            peer.end(Ended::because("the browser has gone"));
+            open.end(Ended::because("the browser has gone"));
         }
     }
 
-    fn forget(&self, context: u32) -> Option<Peer> {
+    fn forget(&self, context: u32) -> Option<Context> {
         match &mut *self.state() {
             State::Running { contexts, .. } => contexts.remove(&context),
             State::Ended(_) => None,
         }
     }
 
-    fn peer(&self, context: u32) -> Option<Peer> {
+    fn context(&self, context: u32) -> Option<Context> {
         match &*self.state() {
             State::Running { contexts, .. } => contexts.get(&context).cloned(),
             State::Ended(_) => None,
@@ -366,8 +484,8 @@ impl Shared {
             for reply in requests.into_values() {
                 let _ = reply.send(Err(ended.clone().into()));
             }
-            for peer in contexts.into_values() {
-                peer.end(ended.clone());
+            for open in contexts.into_values() {
+                open.end(ended.clone());
             }
             self.over.send_replace(Some(ended.clone()));
         }
@@ -390,8 +508,8 @@ impl Outgoing for Tunnel {
     fn close(&self) {
         let Some(shared) = self.shared.upgrade() else { return };
         shared.send(self.context, &json!({ "id": 0, "op": "close" }));
-        if let Some(peer) = shared.forget(self.context) {
-            peer.end(Ended::because("the browser context was closed"));
+        if let Some(open) = shared.forget(self.context) {
+            open.end(Ended::because("the browser context was closed"));
         }
     }
 }
@@ -431,8 +549,8 @@ async fn read_frame(reading: &mut BufReader<Reading>, shared: &Weak<Shared>) -> 
         return Err(std::io::Error::other("a frame shorter than its prefix"));
     };
     let gone = || std::io::Error::other("nobody listens any more");
-    let peer = shared.upgrade().ok_or_else(gone)?.peer(context);
-    if let Some(peer) = &peer
+    let open = shared.upgrade().ok_or_else(gone)?.context(context);
+    if let Some(Context { peer, .. }) = &open
         && kind == KIND_MCP
         && rest > peer.message_limit()
     {
@@ -449,9 +567,12 @@ async fn read_frame(reading: &mut BufReader<Reading>, shared: &Weak<Shared>) -> 
     }
     let mut payload = BytesMut::zeroed(rest);
     reading.read_exact(&mut payload).await?;
-    match (kind, peer) {
-        (KIND_CONTROL, _) => shared.upgrade().ok_or_else(gone)?.control(&payload),
-        (KIND_MCP, Some(peer)) => peer.incoming(&payload.freeze()),
+    let payload = payload.freeze();
+    match (kind, open) {
+        (KIND_CONTROL, _) => shared.upgrade().ok_or_else(gone)?.control(context, &payload),
+        (KIND_BYTES, _) => shared.upgrade().ok_or_else(gone)?.bytes(payload),
+        (KIND_MCP, Some(open)) => open.peer.incoming(&payload),
+        (KIND_CAST, Some(open)) => open.side.frame(payload),
         // A context that has just been closed, or a kind of a newer script.
         _ => tracing::debug!(kind, context, "a frame for nobody"),
     }

@@ -284,6 +284,10 @@ impl Driver for DevtoolsDriver {
         true
     }
 
+    fn screenshot_call(&self) -> Option<(&'static str, Value)> {
+        Some(("take_screenshot", json!({ "format": "jpeg", "quality": 60 })))
+    }
+
     /// A verbose snapshot is another tree, not another state of the page.
     fn asks_for_part(&self, tool: &str, arguments: &Map<String, Value>) -> bool {
         tool == "take_snapshot" && arguments.get("verbose") == Some(&Value::Bool(true))

@@ -325,6 +325,10 @@ impl Driver for PlaywrightDriver {
         results::read_log
     }
 
+    fn screenshot_call(&self) -> Option<(&'static str, Value)> {
+        Some(("browser_take_screenshot", json!({ "type": "jpeg", "scale": "css" })))
+    }
+
     fn asks_for_part(&self, tool: &str, arguments: &Map<String, Value>) -> bool {
         tool == "browser_snapshot"
             && ["target", "ref", "depth"]
