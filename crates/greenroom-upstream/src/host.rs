@@ -364,9 +364,9 @@ impl Drop for Waiting<'_> {
 pub(crate) struct Sender(Weak<Shared>);
 
 impl Sender {
-    pub(crate) fn send(&self, context: ContextId, message: Value) {
+    pub(crate) fn send(&self, context: ContextId, message: &Value) {
         if let Some(shared) = self.0.upgrade() {
-            shared.send(context.0, &message);
+            shared.send(context.0, message);
         }
     }
 }

@@ -266,7 +266,7 @@ impl Cast {
     /// Cancel safe: what was asked for is what the next call waits for.
     pub async fn next(&mut self) -> Option<Frame> {
         if !self.is_owed {
-            self.sender.send(self.context, json!({ "op": "cast_next", "cast": self.number }));
+            self.sender.send(self.context, &json!({ "op": "cast_next", "cast": self.number }));
             self.is_owed = true;
         }
         let frame = self.arriving.recv().await;
@@ -280,7 +280,7 @@ impl Drop for Cast {
         if let Some(side) = self.side.upgrade() {
             side.casts().remove(&self.number);
         }
-        self.sender.send(self.context, json!({ "op": "cast_stop", "cast": self.number }));
+        self.sender.send(self.context, &json!({ "op": "cast_stop", "cast": self.number }));
     }
 }
 
