@@ -71,12 +71,13 @@ impl Engine {
         let place = place.or_else(|| self.arrive(&origin, &tool, |name| arguments.get(name).cloned()));
         let prepared = self.0.prepare(&origin, &tool, &mut arguments, place);
         let note = |spot: Option<&Spot>, manner: Manner, arguments: &Map<String, Value>| {
-            let session = spot.and_then(Spot::session).map(|session| session.record.clone());
-            let owner = origin.caller.to_string();
+            let session = spot.and_then(Spot::session);
+            let session = session.map(|session| (session.record.clone(), session.key.name.to_string()));
+            let caller = origin.caller.clone();
             let since = spot.map_or_else(Instant::now, Spot::since);
-            let entry = Entry { ref_id, owner, session, tool: &tool, arguments, since };
+            let entry = Entry { ref_id, caller, session, tool: &tool, arguments, since };
             let can_read = self.0.has_reading && !matches!(origin.session, Bound::Fixed(_));
-            Note::new(&self.0.history, entry, manner, can_read)
+            Note::new(&self.0.history, &self.0.events, entry, manner, can_read)
         };
         match prepared {
             Ok(Prepared::Call(spot, manner)) => {

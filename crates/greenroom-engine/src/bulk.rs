@@ -9,7 +9,7 @@ use crate::call::CallFailure;
 use crate::capture::Caught;
 use crate::note::Note;
 use crate::own::{BulkArguments, OwnTool};
-use crate::running::{Held, Running, Spot, ask};
+use crate::running::{Held, Rest, Running, Spot, ask};
 use crate::tools::{Kind, ToolBooks};
 
 /// How many calls one script may have.
@@ -98,6 +98,15 @@ impl Running {
         self.perform(note, script, held).await;
     }
 
+    async fn let_person_at(&self, held: &Held, deadline: Option<Instant>) -> Result<(), CallFailure> {
+        let Some(session) = held.session() else { return Ok(()) };
+        tokio::select! {
+            ready = self.let_person_finish(session, Instant::now(), deadline) => ready,
+            () = self.cancel.cancelled() => Err(CallFailure::Cancelled),
+            () = self.engine.stopping.cancelled() => Err(CallFailure::ShuttingDown),
+        }
+    }
+
     async fn perform(&mut self, note: Note, mut script: Script, held: Held) {
         let total = script.bulk.commands.len();
         for index in 0..total {
@@ -115,7 +124,11 @@ impl Running {
             let mut step = note.step(&tool, &arguments, script.budget_left(note.budget()));
             step.begin().await;
             let is_part = held.asks_for_part(&tool, &arguments);
-            let (result, rest) = ask(&held, &tool, arguments, None, deadline, &self.cancel).await;
+            // A person may have taken over since the last step.
+            let (result, rest) = match self.let_person_at(&held, deadline).await {
+                Ok(()) => ask(&held, &tool, arguments, None, deadline, &self.cancel).await,
+                Err(failure) => (Err(failure), Rest::Nothing),
+            };
             let caught = held.catch(&step, &result, is_part).await;
             let result = step.finish(result, caught, self.served.as_ref()).await;
             if matches!(result, Err(CallFailure::Cancelled)) {

@@ -134,6 +134,18 @@ pub enum CallFailure {
     InstanceLeaving { pool: String, instance: String },
     #[error("The session `{name}` was closed: {reason}. The next call with that name makes a new one.")]
     SessionClosed { name: String, reason: String },
+    #[error(
+        "A person has control of the browser of session `{name}`, and has not handed it back within {} (CALL_TIMEOUT). \
+         The call was not run; try again later.",
+        seconds(*waited)
+    )]
+    PersonHasControl { name: String, waited: Duration },
+    #[error("The session `{name}` has no browser at the moment.")]
+    NoBrowserYet { name: String },
+    #[error("The browsers of pool {pool} take no viewport, user agent, device or storage state.")]
+    NoWishes { pool: String },
+    #[error("It could not be done: {reason}.")]
+    NotDone { reason: String },
     #[error("There is no session `{name}`. `session_list` names those that there are.")]
     NoSuchSession { name: String },
     #[error(
@@ -244,13 +256,18 @@ impl CallFailure {
             | Self::UnknownInstance { .. }
             | Self::OtherPool { .. }
             | Self::SharedServer { .. }
+            | Self::NoWishes { .. }
             | Self::BadReply { .. } => FailureKind::Invalid,
-            Self::TimedOut { .. } | Self::NoLease { .. } => FailureKind::Timeout,
+            Self::TimedOut { .. } | Self::NoLease { .. } | Self::PersonHasControl { .. } => {
+                FailureKind::Timeout
+            }
             Self::QueueFull { .. } | Self::TooManySessions { .. } => FailureKind::TooMany,
             Self::NoSuchSession { .. } => FailureKind::UnknownSession,
-            Self::SessionExists { .. } | Self::SessionClosed { .. } | Self::BrowserKnown { .. } => {
-                FailureKind::Conflict
-            }
+            Self::SessionExists { .. }
+            | Self::SessionClosed { .. }
+            | Self::BrowserKnown { .. }
+            | Self::NoBrowserYet { .. }
+            | Self::NotDone { .. } => FailureKind::Conflict,
             Self::ShuttingDown | Self::Unavailable(Unavailable::Stopping) => FailureKind::ShuttingDown,
             Self::NoneHealthy { .. }
             | Self::InstanceFailed { .. }

@@ -26,6 +26,7 @@ use tokio_util::task::TaskTracker;
 use crate::assembly;
 use crate::browsers::{AttachFactory, Attached, BrowserReport, Browsers};
 use crate::call::{CallFailure, FailureKind};
+use crate::events::{EventStream, Events};
 use crate::fleet::Fleet;
 use crate::history::{self, History};
 use crate::pool::{DriverFactory, Pool, Scaled};
@@ -43,6 +44,8 @@ pub struct EngineConfig {
     pub drain: Duration,
     /// `None`: one caller may have any number of sessions.
     pub max_sessions_per_caller: Option<usize>,
+    /// How long a session that was started for a conversation may be idle. `None`: for ever.
+    pub rest_session_idle: Option<Duration>,
     /// How long the files of a session stay after its end.
     pub session_files_grace: Duration,
     /// Folders that sessions may read from beside their own.
@@ -75,6 +78,8 @@ pub(crate) struct Shared {
     pub(crate) books: Arc<ToolBooks>,
     pub(crate) modes: Modes,
     pub(crate) history: Arc<History>,
+    pub(crate) events: Events,
+    pub(crate) rest_session_idle: Option<Duration>,
     shelf: Arc<Shelf>,
     /// Whether agents have tools to read the record with.
     pub(crate) has_reading: bool,
@@ -129,7 +134,9 @@ impl Engine {
             Arc::clone(&books),
             config.browser_limits.clone(),
         );
-        let sessions = Sessions::new(fleets, config.max_sessions_per_caller, Arc::clone(&history));
+        let events = Events::new();
+        let sessions =
+            Sessions::new(fleets, config.max_sessions_per_caller, Arc::clone(&history), events.clone());
         let idle = config.pools.iter().filter_map(|pool| pool.sessions.idle).min();
         let make = |mut pool: PoolConfig| {
             // Nobody leases an instance, so none is started.
@@ -148,6 +155,8 @@ impl Engine {
             books,
             modes,
             history,
+            events,
+            rest_session_idle: config.rest_session_idle,
             shelf: Arc::new(Shelf::new()),
             has_reading,
             has_reply,
@@ -240,6 +249,11 @@ impl Engine {
     /// The attached browsers and how each is.
     pub fn browsers(&self) -> Vec<BrowserReport> {
         self.0.browsers.report()
+    }
+
+    /// What happens from now on, as far as it is the caller's.
+    pub fn events(&self, caller: &Caller) -> EventStream {
+        self.0.events.listen(caller)
     }
 
     pub fn sessions(&self, caller: &Caller) -> Vec<SessionReport> {

@@ -40,11 +40,13 @@ const QUIET_LIMIT: Duration = Duration::from_secs(2);
 
 /// What a session asks for beyond what its pool is configured for.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Wishes {
-    pub(crate) viewport: Option<(u32, u32)>,
-    pub(crate) user_agent: Option<String>,
-    pub(crate) device: Option<String>,
-    pub(crate) storage_state: Option<Value>,
+pub struct Wishes {
+    pub viewport: Option<(u32, u32)>,
+    pub user_agent: Option<String>,
+    /// A name from Playwright's list.
+    pub device: Option<String>,
+    /// Cookies and storage to begin with, as Playwright writes them.
+    pub storage_state: Option<Value>,
 }
 
 pub(crate) struct Fleet {
@@ -151,6 +153,16 @@ impl SessionSeat {
         match &self.behind {
             Behind::OwnHost(slot) => slot.host.exit().await,
             Behind::Shared(_) | Behind::OwnProcess => self.upstream.close().await,
+        }
+    }
+
+    /// Has its page made now, where a call would have to.
+    pub(crate) async fn prime(&self) {
+        let has_page = |live: greenroom_upstream::live::Live<'_>| !live.state().borrow().tabs.is_empty();
+        if let Some(slot) = self.slot()
+            && !self.upstream.live().is_some_and(has_page)
+        {
+            slot.host.prime(&self.upstream).await;
         }
     }
 

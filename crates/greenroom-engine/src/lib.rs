@@ -14,8 +14,10 @@ mod bulk;
 mod call;
 mod capture;
 mod engine;
+mod events;
 mod fleet;
 mod history;
+mod live;
 mod note;
 mod own;
 mod perform;
@@ -23,6 +25,7 @@ mod pool;
 mod reading;
 mod reply;
 mod running;
+mod service;
 mod session_files;
 mod sessions;
 mod status;
@@ -33,15 +36,25 @@ pub use arrival::Place;
 pub use browsers::{AttachFactory, BrowserReport};
 pub use call::{Bound, CallFailure, CallHandle, CallRequest, FailureKind, Origin, Outcome, Served};
 pub use engine::{Engine, EngineConfig, file_uri};
+pub use events::{CallEvent, Event, EventStream};
+pub use fleet::Wishes;
 pub use greenroom_store::{Call, CallStatus};
 pub use greenroom_upstream::instance::Unavailable;
+pub use greenroom_upstream::live::{
+    Button, Dialog, ImageFormat, Input, Modifier, Scale, ScreenshotOptions, Tab,
+};
 pub use greenroom_upstream::rpc::{CallError, Progress};
 pub use history::RESULT_FILE;
+pub use live::cast::Picture;
+pub use live::person::{Action, Person};
+pub use live::viewer::{Sight, ViewOptions, Viewer};
+pub use live::{Conversation, Pictures, SessionStatus, SessionView};
 pub use pool::{DriverFactory, Scaled};
 pub use reading::{
     Blob, ConsoleArguments, Content, ContentArguments, Desk, Format, ListArguments, Part, ReadFailure,
     describe, describe_briefly, parse_ref, result_text, status_word,
 };
+pub use service::{Opening, SessionRequest};
 pub use session_files::SessionFile;
 pub use sessions::{Caller, SessionReport};
 pub use status::{Health, HealthCheck, HistoryReport, InstanceReport, PoolReport, StatusReport, Summary};

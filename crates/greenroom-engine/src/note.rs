@@ -1,7 +1,7 @@
 //! One call's way into the record, and out to its caller.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use greenroom_core::ids::RefId;
@@ -12,8 +12,10 @@ use tokio::time::Instant;
 
 use crate::call::{CallFailure, Served};
 use crate::capture::Caught;
+use crate::events::{CallEvent, Event, Events};
 use crate::history::{Flight, History, Noted};
 use crate::reply::{About, Manner, compose};
+use crate::sessions::Caller;
 
 /// Beyond this, answers are worked on where nobody waits.
 const LARGE: usize = 64 * 1024;
@@ -23,11 +25,14 @@ const LONGEST_ERROR: usize = 4096;
 
 pub(crate) struct Note {
     history: Arc<History>,
+    events: Events,
     /// `None` once it is written down, or not.
     call: Option<NewCall>,
     tool: String,
+    caller: Caller,
     owner: String,
-    session: Option<String>,
+    /// Record and name.
+    session: Option<(String, String)>,
     /// Set while and as long as the call is on record.
     ref_id: Option<RefId>,
     /// Whether its id was chosen by its caller, who may ask for it again.
@@ -43,9 +48,9 @@ pub(crate) struct Note {
 /// What a call is on record as.
 pub(crate) struct Entry<'a> {
     pub(crate) ref_id: Option<RefId>,
-    pub(crate) owner: String,
-    /// The life of its session.
-    pub(crate) session: Option<String>,
+    pub(crate) caller: Caller,
+    /// The life of its session, and what its caller calls it.
+    pub(crate) session: Option<(String, String)>,
     pub(crate) tool: &'a str,
     pub(crate) arguments: &'a Map<String, Value>,
     /// When it arrived.
@@ -53,22 +58,30 @@ pub(crate) struct Entry<'a> {
 }
 
 impl Note {
-    pub(crate) fn new(history: &Arc<History>, entry: Entry<'_>, manner: Manner, can_read: bool) -> Self {
-        Self::with_parent(history, entry, None, manner, can_read)
+    pub(crate) fn new(
+        history: &Arc<History>,
+        events: &Events,
+        entry: Entry<'_>,
+        manner: Manner,
+        can_read: bool,
+    ) -> Self {
+        Self::with_parent(history, events, entry, None, manner, can_read)
     }
 
     fn with_parent(
         history: &Arc<History>,
+        events: &Events,
         entry: Entry<'_>,
         parent: Option<RefId>,
         manner: Manner,
         can_read: bool,
     ) -> Self {
         let at = SystemTime::now();
+        let owner = entry.caller.to_string();
         let call = history.is_on().then(|| NewCall {
             ref_id: entry.ref_id.unwrap_or_else(RefId::new_v4),
-            owner: entry.owner.clone(),
-            session: entry.session.clone(),
+            owner: owner.clone(),
+            session: entry.session.as_ref().map(|(record, _)| record.clone()),
             parent,
             tool: entry.tool.to_owned(),
             params: serde_json::to_string(entry.arguments).expect("JSON can be written"),
@@ -76,9 +89,11 @@ impl Note {
         });
         Self {
             history: Arc::clone(history),
+            events: events.clone(),
             call,
             tool: entry.tool.to_owned(),
-            owner: entry.owner,
+            caller: entry.caller,
+            owner,
             session: entry.session,
             ref_id: None,
             is_chosen: entry.ref_id.is_some(),
@@ -94,14 +109,22 @@ impl Note {
     pub(crate) fn step(&self, tool: &str, arguments: &Map<String, Value>, budget: usize) -> Self {
         let entry = Entry {
             ref_id: None,
-            owner: self.owner.clone(),
+            caller: self.caller.clone(),
             session: self.session.clone(),
             tool,
             arguments,
             since: Instant::now(),
         };
         let manner = Manner { budget, ..self.manner };
-        Self::with_parent(&self.history, entry, self.ref_id, manner, self.can_read)
+        Self::with_parent(&self.history, &self.events, entry, self.ref_id, manner, self.can_read)
+    }
+
+    /// It began earlier than it is written down.
+    pub(crate) fn set_time(&mut self, at: SystemTime) {
+        self.at = at;
+        if let Some(call) = &mut self.call {
+            call.at = at;
+        }
     }
 
     pub(crate) fn ref_id(&self) -> Option<RefId> {
@@ -128,15 +151,31 @@ impl Note {
 
     /// Writes down that the call has arrived. Gives back its id where there is such a call already.
     pub(crate) async fn begin(&mut self) -> Option<RefId> {
-        match self.history.begin(self.call.take()?).await {
-            Noted::Yes(ref_id) => {
-                self.ref_id = Some(ref_id);
-                self.flight = self.is_chosen.then(|| self.history.take_off(ref_id));
-                None
+        if let Some(call) = self.call.take() {
+            match self.history.begin(call).await {
+                Noted::Yes(ref_id) => {
+                    self.ref_id = Some(ref_id);
+                    self.flight = self.is_chosen.then(|| self.history.take_off(ref_id));
+                }
+                Noted::No => {}
+                Noted::Known(ref_id) => return Some(ref_id),
             }
-            Noted::No => None,
-            Noted::Known(ref_id) => Some(ref_id),
         }
+        self.tell(CallStatus::Pending, None);
+        None
+    }
+
+    fn tell(&self, status: CallStatus, took: Option<Duration>) {
+        self.events.tell(&self.caller, || {
+            Event::Call(CallEvent {
+                ref_id: self.ref_id,
+                session: self.session.as_ref().map(|(_, name)| name.clone()),
+                tool: self.tool.clone(),
+                status,
+                at: self.at,
+                took,
+            })
+        });
     }
 
     /// Writes down what became of it, and makes the reply.
@@ -146,7 +185,12 @@ impl Note {
         caught: Caught,
         served: Option<&Served>,
     ) -> Result<Bytes, CallFailure> {
-        let Some(ref_id) = self.ref_id else { return result };
+        let status = if result.is_err() || caught.is_error { CallStatus::Error } else { CallStatus::Success };
+        let took = self.since.elapsed();
+        let Some(ref_id) = self.ref_id else {
+            self.tell(status, Some(took));
+            return result;
+        };
         let error = match &result {
             Ok(_) if !caught.is_error => None,
             Ok(_) => Some(caught.error()),
@@ -156,14 +200,14 @@ impl Note {
         let page = caught.page();
         let finished = Finished {
             ref_id,
-            status: if error.is_some() { CallStatus::Error } else { CallStatus::Success },
+            status,
             result: result.as_ref().ok().filter(|_| caught.result.is_none()).cloned(),
             snapshot: caught.capture.snapshot.clone(),
             console: caught.capture.console.clone(),
             error,
             failure: result.as_ref().err().and_then(CallFailure::kind).map(|kind| kind.name().to_owned()),
             at: SystemTime::now(),
-            took: self.since.elapsed(),
+            took,
             waited: served.map(|served| served.waited).unwrap_or_default(),
             pool: served.map(|served| served.pool.clone()).filter(|pool| !pool.is_empty()),
             instance: served.and_then(|served| served.instance.clone().or_else(|| served.browser.clone())),
@@ -171,9 +215,13 @@ impl Note {
             title: page.map(|page| page.title.clone()),
             blobs: caught.blob_refs(),
         };
-        if !self.history.finish(finished).await {
-            // What cannot be read later is returned now.
+        let is_kept = self.history.finish(finished).await;
+        if !is_kept {
             self.ref_id = None;
+        }
+        self.tell(status, Some(took));
+        if !is_kept {
+            // What cannot be read later is returned now.
             return result;
         }
         if let Some(leftover) = &caught.capture.leftover {

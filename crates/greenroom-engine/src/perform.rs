@@ -83,7 +83,11 @@ impl Engine {
                     storage_state: read.storage_state.map(Value::Object),
                 };
                 let idle = read.idle_timeout.map(Duration::from_millis);
-                let report = sessions.create(&key, pool.as_deref(), Plan { wishes, idle, reply })?;
+                let report = sessions.create(
+                    &key,
+                    pool.as_deref(),
+                    Plan { wishes, idle, reply, conversation: None },
+                )?;
                 Ok(
                     json!({ "session_id": report.id, "sessionId": report.id, "pool": report.pool, "seat": report.seat, "idle_timeout_ms": report.idle_left_ms }),
                 )

@@ -86,6 +86,14 @@ impl Held {
         }
     }
 
+    /// The session that it belongs to, where it does.
+    pub(crate) fn session(&self) -> Option<&Session> {
+        match &self.browser {
+            Browser::Session { visit, .. } => Some(&visit.session),
+            Browser::Leased { .. } | Browser::Attached { .. } => None,
+        }
+    }
+
     /// Whether a call shows a part of the page only.
     pub(crate) fn asks_for_part(&self, tool: &str, arguments: &Map<String, Value>) -> bool {
         self.book.driver().asks_for_part(tool, arguments)
@@ -298,6 +306,7 @@ impl Running {
             situation: situation.to_owned(),
         };
         let turn = before(deadline, visit.turn()).await.ok_or_else(|| too_long("busy with other calls"))?;
+        self.let_person_finish(&session, since, deadline).await?;
         let waited = since.elapsed();
         let seat = before(deadline, session.seat()).await;
         let (seat, notice) = seat.ok_or_else(|| too_long("its browser is being started"))??;
@@ -317,6 +326,23 @@ impl Running {
             browser: Browser::Session { seat: seat.in_use(), visit, _turn: turn },
         };
         Ok((held, served))
+    }
+
+    /// While a person has control, calls wait.
+    pub(crate) async fn let_person_finish(
+        &self,
+        session: &Session,
+        since: Instant,
+        deadline: Option<Instant>,
+    ) -> Result<(), CallFailure> {
+        if !session.is_controlled() {
+            return Ok(());
+        }
+        self.progress
+            .say("A person has control of the browser; the call waits until they hand it back".to_owned());
+        let name = || session.key.name.to_string();
+        let returned = before(deadline, session.handed_back()).await;
+        returned.ok_or_else(|| CallFailure::PersonHasControl { name: name(), waited: since.elapsed() })
     }
 
     async fn hold_browser(

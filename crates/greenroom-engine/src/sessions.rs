@@ -4,10 +4,10 @@
 //! has the turn makes the browser if there is none, so that a hundred first calls make one. It ends when it is closed or
 //! has had no call for its idle time, and what was lost is said once, by the next call of that name.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Waker};
 use std::time::{Duration, SystemTime};
 
@@ -25,14 +25,19 @@ use tokio::time::Instant;
 
 use crate::call::CallFailure;
 use crate::capture::Before;
+use crate::events::{Event, Events};
 use crate::fleet::{Fleet, SessionSeat, Wishes};
 use crate::history::History;
-use crate::own::OwnTool;
+use crate::live::person::Control;
+use crate::live::{Conversation, Live, Pictures, SessionStatus, SessionView};
 use crate::session_files::{self, SessionFile};
 use crate::status::timestamp;
 
 /// How many names of sessions that ended are remembered.
 const REMEMBERED: usize = 10_000;
+
+/// And of how many it is known how they looked.
+const SHOWN: usize = 1000;
 
 /// What a session is to be like, where somebody has said.
 #[derive(Default)]
@@ -40,6 +45,8 @@ pub(crate) struct Plan {
     pub(crate) wishes: Wishes,
     pub(crate) idle: Option<Duration>,
     pub(crate) reply: Option<Reply>,
+    /// What it is for, where it was started over REST.
+    pub(crate) conversation: Option<Conversation>,
 }
 
 /// Whoever makes calls. On stdio, and on HTTP as long as there are no users, the local user.
@@ -70,6 +77,7 @@ pub(crate) struct Sessions {
     fleets: Vec<Arc<Fleet>>,
     most_per_caller: Option<usize>,
     history: Arc<History>,
+    events: Events,
     state: Mutex<State>,
 }
 
@@ -78,10 +86,20 @@ struct State {
     sessions: HashMap<SessionKey, Arc<Session>>,
     /// What is to be said of sessions that are gone, oldest first.
     ended: Vec<(SessionKey, String)>,
+    /// How those looked that ended last, oldest first.
+    stopped: VecDeque<(SessionKey, SessionView)>,
     is_closed: bool,
 }
 
 impl State {
+    fn show_stopped(&mut self, key: SessionKey, view: SessionView) {
+        self.stopped.retain(|(stopped, _)| *stopped != key);
+        self.stopped.push_back((key, view));
+        if self.stopped.len() > SHOWN {
+            self.stopped.pop_front();
+        }
+    }
+
     /// The next session of that name has something to say.
     fn remember(&mut self, key: &SessionKey, notice: String) {
         self.ended.retain(|(ended, _)| ended != key);
@@ -100,9 +118,12 @@ pub(crate) struct Session {
     idle: Option<Duration>,
     /// How its calls are answered, where it has a way of its own.
     pub(crate) reply: Option<Reply>,
+    conversation: Option<Conversation>,
     /// One permit: tokio's semaphore serves in order of arrival.
     turns: Arc<Semaphore>,
     life: Mutex<Life>,
+    pub(crate) live: Live,
+    events: Events,
 }
 
 struct Life {
@@ -112,6 +133,9 @@ struct Life {
     /// Asked for by name, so that it stays also before its first call.
     is_asked_for: bool,
     closed: Option<String>,
+    /// Why it has no browser, where one was tried.
+    failed: Option<String>,
+    control: Option<Control>,
     created: SystemTime,
     used: (Instant, SystemTime),
     calls: u64,
@@ -144,8 +168,117 @@ impl Session {
         self.fleet.pool_name()
     }
 
+    /// Something about it is not as it was.
+    pub(crate) fn touch(&self) {
+        self.live.touch();
+        self.events.tell(&self.key.caller, || Event::Session(self.key.name.to_string()));
+    }
+
+    /// The browser as it is now, if it has one that lives.
+    pub(crate) fn browser(&self) -> Option<Arc<SessionSeat>> {
+        self.life().seat.clone().filter(|seat| !seat.upstream.has_ended())
+    }
+
+    /// A turn for somebody whose doing is no call.
+    pub(crate) async fn turn(&self) -> OwnedSemaphorePermit {
+        Arc::clone(&self.turns).acquire_owned().await.expect("the semaphore is never closed")
+    }
+
+    pub(crate) fn calls(&self) -> u64 {
+        self.life().calls
+    }
+
+    pub(crate) fn closed(&self) -> Option<String> {
+        self.life().closed.clone()
+    }
+
+    /// Something that the next reply has to say.
+    pub(crate) fn keep_notice(&self, notice: String) {
+        self.life().notice = Some(notice);
+    }
+
+    /// A person has done something.
+    pub(crate) fn used(&self) {
+        self.life().used = (Instant::now(), SystemTime::now());
+    }
+
+    pub(crate) fn control<T>(&self, look: impl FnOnce(&mut Option<Control>) -> T) -> T {
+        look(&mut self.life().control)
+    }
+
+    pub(crate) fn is_controlled(&self) -> bool {
+        self.control(|control| control.is_some())
+    }
+
+    /// A person gives control back. Says whether they had it.
+    pub(crate) fn release(&self, person: u64) -> bool {
+        let released = self.control(|control| control.take_if(|control| control.is_of(person)).is_some());
+        if released {
+            self.touch();
+        }
+        released
+    }
+
+    /// Waits until no person has control.
+    pub(crate) async fn handed_back(&self) {
+        let mut changes = self.live.changes();
+        while self.is_controlled() && changes.changed().await.is_ok() {}
+    }
+
+    /// What is to be seen of it from outside.
+    pub(crate) fn view(&self) -> SessionView {
+        let life = self.life();
+        let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        let seat = life.seat.as_ref();
+        let live = seat.and_then(|seat| seat.upstream.live());
+        let page = live.as_ref().map(|live| live.state().borrow().clone()).unwrap_or_default();
+        let current = page.tabs.iter().find(|tab| tab.is_current);
+        let (url, title) = match current {
+            Some(tab) => (text(&tab.url), text(&tab.title)),
+            None => (text(&life.shown.page.url), text(&life.shown.page.title)),
+        };
+        let lost = seat.filter(|seat| seat.upstream.has_ended()).map(|_| "its browser is lost".to_owned());
+        let error = lost.or_else(|| life.failed.clone());
+        let status = match (&life.closed, &error, seat) {
+            (Some(_), ..) => SessionStatus::Stopped,
+            (None, Some(_), _) => SessionStatus::Error,
+            (None, None, Some(_)) => SessionStatus::Running,
+            (None, None, None) => SessionStatus::Starting,
+        };
+        let has_cast = live.as_ref().is_some_and(|live| live.has_cast());
+        SessionView {
+            id: self.key.name.to_string(),
+            status,
+            url,
+            title,
+            viewport: page.viewport,
+            pictures: match status {
+                SessionStatus::Stopped => Pictures::None,
+                _ if has_cast || (seat.is_none() && self.fleet.driver.launch_shared().is_some()) => {
+                    Pictures::Screencast
+                }
+                _ if self.fleet.driver.screenshot_call().is_some() => Pictures::Polling,
+                _ => Pictures::None,
+            },
+            can_input: live.is_some(),
+            tabs: page.tabs,
+            dialog: page.dialog,
+            created: life.created,
+            last_activity: life.used.1,
+            conversation: self.conversation.clone(),
+            pool: self.pool().to_owned(),
+            seat: self.fleet.seat_name().to_owned(),
+            calls: life.calls,
+            is_busy: life.visits > 0,
+            idle_left: self.idle_left(&life),
+            viewers: self.live.viewers(),
+            control: life.control.as_ref().map(|control| control.since),
+            error,
+        }
+    }
+
     /// The browser, made now if there is none, and what has to be said about it. Only for who has the turn.
-    pub(crate) async fn seat(&self) -> Result<(Arc<SessionSeat>, Option<String>), CallFailure> {
+    pub(crate) async fn seat(self: &Arc<Self>) -> Result<(Arc<SessionSeat>, Option<String>), CallFailure> {
         let seat = {
             let mut life = self.life();
             if let Some(reason) = &life.closed {
@@ -175,7 +308,17 @@ impl Session {
                 lost.close().await;
             }
         }
-        let seat = Arc::new(self.fleet.take(&self.wishes, folder).await.map_err(CallFailure::NoSeat)?);
+        self.life().failed = None;
+        self.touch();
+        let seat = match self.fleet.take(&self.wishes, folder).await {
+            Ok(seat) => Arc::new(seat),
+            Err(error) => {
+                let failure = CallFailure::NoSeat(error);
+                self.life().failed = Some(failure.to_string());
+                self.touch();
+                return Err(failure);
+            }
+        };
         let mut life = self.life();
         if let Some(reason) = &life.closed {
             // Closed while its browser was made.
@@ -187,6 +330,9 @@ impl Session {
         life.seat = Some(Arc::clone(&seat));
         life.shown = Before::default();
         let notice = life.notice.take();
+        drop(life);
+        tokio::spawn(attend(Arc::downgrade(self), Arc::downgrade(&seat)));
+        self.touch();
         Ok((seat, notice.map(|text| format!("{text} This is a fresh one: nothing is open in it."))))
     }
 
@@ -202,6 +348,7 @@ impl Session {
             life.shown.snapshot = Some(Arc::clone(snapshot));
         }
         drop(life);
+        self.touch();
         self.fleet.refill();
         before
     }
@@ -213,7 +360,9 @@ impl Session {
 
     fn report(&self) -> SessionReport {
         let life = self.life();
-        let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        drop(life);
+        let view = self.view();
+        let life = self.life();
         let state = match (&life.seat, life.visits) {
             (Some(seat), _) if seat.upstream.has_ended() => "lost",
             (None, 0) => "new",
@@ -226,8 +375,8 @@ impl Session {
             pool: self.pool().to_owned(),
             seat: self.fleet.seat_name(),
             state,
-            url: text(&life.shown.page.url),
-            title: text(&life.shown.page.title),
+            url: view.url,
+            title: view.title,
             created: timestamp(life.created),
             last_used: timestamp(life.used.1),
             calls: life.calls,
@@ -267,6 +416,7 @@ impl Drop for Visit {
             life.used = (Instant::now(), SystemTime::now());
             life.visits == 0 && life.seat.is_none() && !life.is_asked_for
         };
+        self.session.touch();
         // One whose browser could not be made is not remembered.
         if is_nothing {
             self.sessions.forget(&self.session);
@@ -279,8 +429,9 @@ impl Sessions {
         fleets: Vec<Arc<Fleet>>,
         most_per_caller: Option<usize>,
         history: Arc<History>,
+        events: Events,
     ) -> Arc<Self> {
-        Arc::new(Self { fleets, most_per_caller, history, state: Mutex::default() })
+        Arc::new(Self { fleets, most_per_caller, history, events, state: Mutex::default() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -309,6 +460,7 @@ impl Sessions {
             session.life().visits += 1;
             session
         };
+        session.touch();
         let turn = Mutex::new(Some(Turn::queue(&session.turns)));
         Ok(Visit { sessions: Arc::clone(self), session, turn, since: Instant::now() })
     }
@@ -324,21 +476,63 @@ impl Sessions {
         if state.sessions.contains_key(key) {
             return Err(CallFailure::SessionExists { name: key.name.to_string() });
         }
+        let session = self.ask_for(&mut state, key, pool, plan)?;
+        Ok(session.report())
+    }
+
+    /// The session of a conversation, made if there is none. Says whether it is new.
+    pub(crate) fn of_conversation(
+        &self,
+        key: &SessionKey,
+        pool: Option<&str>,
+        plan: Plan,
+    ) -> Result<(Arc<Session>, bool), CallFailure> {
+        let mut state = self.state();
+        let is_it = |session: &&Arc<Session>| {
+            session.key.caller == key.caller && session.conversation == plan.conversation
+        };
+        match state.sessions.values().find(is_it) {
+            Some(session) => Ok((Arc::clone(session), false)),
+            None => self.ask_for(&mut state, key, pool, plan).map(|session| (session, true)),
+        }
+    }
+
+    /// One that stays also before its first call.
+    fn ask_for(
+        &self,
+        state: &mut State,
+        key: &SessionKey,
+        pool: Option<&str>,
+        plan: Plan,
+    ) -> Result<Arc<Session>, CallFailure> {
         let has_wishes = plan.wishes != Wishes::default();
-        let session = self.make(&mut state, key, pool, plan)?;
+        let session = self.make(state, key, pool, plan)?;
         if has_wishes && session.fleet.driver.launch_shared().is_none() {
             state.sessions.remove(key);
             self.history.session_ended(&session.record, SessionState::Error);
-            return Err(CallFailure::BadArguments {
-                tool: OwnTool::CreateSession.name(),
-                problem: format!(
-                    "the browsers of pool {} take no viewport, user_agent, device or storage_state",
-                    session.pool()
-                ),
-            });
+            return Err(CallFailure::NoWishes { pool: session.pool().to_owned() });
         }
         session.life().is_asked_for = true;
-        Ok(session.report())
+        session.touch();
+        Ok(session)
+    }
+
+    /// What is to be seen of a session, also of one that has ended not long ago.
+    pub(crate) fn view(&self, key: &SessionKey) -> Option<SessionView> {
+        let state = self.state();
+        let stopped = || state.stopped.iter().find(|(stopped, _)| stopped == key);
+        match state.sessions.get(key) {
+            Some(session) => Some(session.view()),
+            None => stopped().map(|(_, view)| view.clone()),
+        }
+    }
+
+    pub(crate) fn views(&self, caller: &Caller) -> Vec<SessionView> {
+        let sessions: Vec<_> =
+            self.state().sessions.values().filter(|session| session.key.caller == *caller).cloned().collect();
+        let mut views: Vec<_> = sessions.iter().map(|session| session.view()).collect();
+        views.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| a.id.cmp(&b.id)));
+        views
     }
 
     fn make(
@@ -376,7 +570,7 @@ impl Sessions {
             owner: key.caller.to_string(),
             name: key.name.to_string(),
             at: created,
-            metadata: json!({ "pool": fleet.pool_name(), "seat": fleet.seat_name() }).to_string(),
+            metadata: metadata(&fleet, plan.conversation.as_ref()),
         });
         let session = Arc::new(Session {
             key: key.clone(),
@@ -385,19 +579,25 @@ impl Sessions {
             wishes: plan.wishes,
             idle,
             reply: plan.reply,
+            conversation: plan.conversation,
             turns: Arc::new(Semaphore::new(1)),
             life: Mutex::new(Life {
                 seat: None,
                 notice: ended,
                 is_asked_for: false,
                 closed: None,
+                failed: None,
+                control: None,
                 created,
                 used: (Instant::now(), created),
                 calls: 0,
                 visits: 0,
                 shown: Before::default(),
             }),
+            live: Live::new(),
+            events: self.events.clone(),
         });
+        state.stopped.retain(|(stopped, _)| stopped != key);
         state.sessions.insert(key.clone(), Arc::clone(&session));
         Ok(session)
     }
@@ -455,6 +655,8 @@ impl Sessions {
     }
 
     async fn end(&self, session: &Session, how: &str) {
+        let view =
+            SessionView { status: SessionStatus::Stopped, viewers: 0, control: None, ..session.view() };
         let (seat, is_asked_for) = {
             let mut life = session.life();
             life.closed = Some(how.to_owned());
@@ -466,6 +668,9 @@ impl Sessions {
             self.state().remember(&session.key, notice);
         }
         self.history.session_ended(&session.record, SessionState::Closed);
+        session.control(Option::take);
+        self.state().show_stopped(session.key.clone(), view);
+        session.touch();
         if let Some(seat) = seat {
             seat.close().await;
         }
@@ -533,6 +738,42 @@ impl Sessions {
     pub(crate) fn fleets(&self) -> &[Arc<Fleet>] {
         &self.fleets
     }
+}
+
+/// Sees to it that whoever watches a session hears of what happens in its browser.
+async fn attend(session: Weak<Session>, seat: Weak<SessionSeat>) {
+    let Some((mut pages, ended)) =
+        seat.upgrade().map(|seat| (seat.upstream.live().map(|live| live.state()), seat.upstream.ended()))
+    else {
+        return;
+    };
+    tokio::pin!(ended);
+    loop {
+        let changed = async {
+            match &mut pages {
+                Some(pages) => pages.changed().await.is_ok(),
+                None => std::future::pending().await,
+            }
+        };
+        let goes_on = tokio::select! {
+            _ = &mut ended => false,
+            is_there = changed => is_there,
+        };
+        let Some(session) = session.upgrade() else { return };
+        session.touch();
+        if !goes_on {
+            return;
+        }
+    }
+}
+
+fn metadata(fleet: &Fleet, conversation: Option<&Conversation>) -> String {
+    let mut metadata = json!({ "pool": fleet.pool_name(), "seat": fleet.seat_name() });
+    if let Some(Conversation { conversation, profile }) = conversation {
+        metadata["conversationId"] = conversation.as_str().into();
+        metadata["profileId"] = profile.as_str().into();
+    }
+    metadata.to_string()
 }
 
 /// A place in the line of calls that take turns. Dropping it gives it up.

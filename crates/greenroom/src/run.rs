@@ -343,6 +343,7 @@ fn engine(
         addressing: config.addressing,
         drain: config.drain_timeout,
         max_sessions_per_caller: config.max_sessions_per_caller,
+        rest_session_idle: config.rest_session_idle,
         session_files_grace: config.session_files_grace,
         readable,
         data_dir: data_dir.clone(),

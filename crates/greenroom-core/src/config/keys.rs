@@ -151,6 +151,13 @@ pub static KEYS: &[Key] = &[
         "The address people use when Greenroom stands behind a reverse proxy; its Host and Origin are then accepted too.",
     ),
     server(
+        "WEB_ORIGINS",
+        Kind::Origins,
+        None,
+        "Other origins whose web pages may use the API and show a preview, such as `https://chat.example.com`. Greenroom's \
+         own pages need no mention.",
+    ),
+    server(
         "MAX_REQUEST_MB",
         Kind::Count { min: 1, max: 1024 },
         Some("16"),
@@ -196,6 +203,12 @@ pub static KEYS: &[Key] = &[
         Kind::Count { min: 0, max: 100_000 },
         Some("0"),
         "How many sessions one caller may have at once. 0 = any number.",
+    ),
+    server(
+        "REST_SESSION_IDLE_TIMEOUT",
+        Kind::Millis,
+        Some("1800000"),
+        "How long a session that was started over REST may be without a call or a person's input before it ends. 0 = for ever.",
     ),
     server(
         "SESSION_FILES_GRACE",

@@ -25,6 +25,8 @@ pub struct Config {
     pub session_per_connection: bool,
     /// `None`: any number.
     pub max_sessions_per_caller: Option<usize>,
+    /// `None`: those started over REST never expire.
+    pub rest_session_idle: Option<Duration>,
     pub session_files_grace: Duration,
     /// `None`: nothing is written down.
     pub history: Option<HistoryConfig>,
@@ -93,6 +95,8 @@ pub struct HttpConfig {
     pub max_request_bytes: usize,
     /// `None`: MCP sessions never expire.
     pub mcp_session_idle: Option<Duration>,
+    /// Whose web pages may ask, beside our own.
+    pub web_origins: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -259,6 +263,7 @@ impl Config {
             public_url: read.optional_text("PUBLIC_URL"),
             max_request_bytes: read.mebibytes("MAX_REQUEST_MB"),
             mcp_session_idle: read.optional_duration("MCP_SESSION_IDLE"),
+            web_origins: read.list("WEB_ORIGINS").unwrap_or_default(),
         };
         if !is_loopback(&http.host) {
             mistakes.push(Mistake::new(
@@ -287,6 +292,7 @@ impl Config {
         let session_per_connection = read.text("IMPLICIT_SESSION") == "connection";
         let max_sessions_per_caller =
             usize::try_from(read.number("MAX_SESSIONS_PER_CALLER")).ok().filter(|most| *most > 0);
+        let rest_session_idle = read.optional_duration("REST_SESSION_IDLE_TIMEOUT");
         let session_files_grace = read.duration("SESSION_FILES_GRACE");
         let history = read.bool("HISTORY").then(|| HistoryConfig {
             survives_power_loss: read.text("HISTORY_DURABILITY") == "power",
@@ -319,6 +325,7 @@ impl Config {
             drain_timeout,
             session_per_connection,
             max_sessions_per_caller,
+            rest_session_idle,
             session_files_grace,
             history,
             browsers,

@@ -82,6 +82,7 @@ fn engine(command: &str, overlap: Overlap, variables: &[(&str, &str)], folder: &
         addressing: config.addressing,
         drain: config.drain_timeout,
         max_sessions_per_caller: config.max_sessions_per_caller,
+        rest_session_idle: config.rest_session_idle,
         session_files_grace: config.session_files_grace,
         readable: Vec::new(),
         data_dir: folder.to_owned(),
