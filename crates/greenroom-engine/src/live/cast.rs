@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use greenroom_upstream::live::{Cast, CastOptions};
+use greenroom_upstream::live::{Cast, CastOptions, Live};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -109,7 +109,7 @@ async fn pump(session: Weak<Session>, options: CastOptions, hub: Arc<Hub>) {
             }
             continue;
         };
-        let cast = match seat.upstream.live().filter(|live| live.has_cast()) {
+        let cast = match seat.upstream.live().filter(Live::has_cast) {
             Some(live) => Some(live.cast(options).await),
             None => None,
         };
