@@ -61,6 +61,8 @@ pub struct Person {
     number: u64,
     /// What goes on record as one.
     spell: Option<Spell>,
+    /// What is left to do after them is being done.
+    is_leaving: bool,
 }
 
 struct Spell {
@@ -80,7 +82,7 @@ enum SpellKind {
 impl Person {
     pub(crate) fn new(engine: &Arc<Shared>, session: Arc<Session>) -> Self {
         let number = PERSONS.fetch_add(1, Ordering::Relaxed);
-        Self { engine: Arc::clone(engine), session, number, spell: None }
+        Self { engine: Arc::clone(engine), session, number, spell: None, is_leaving: false }
     }
 
     pub fn has_control(&self) -> bool {
@@ -265,7 +267,8 @@ impl Person {
 
 impl Drop for Person {
     fn drop(&mut self) {
-        if self.spell.is_none() && !self.has_control() {
+        let is_settled = self.spell.is_none() && !self.has_control();
+        if is_settled || self.is_leaving || tokio::runtime::Handle::try_current().is_err() {
             return;
         }
         let mut rest = Self {
@@ -273,10 +276,8 @@ impl Drop for Person {
             session: Arc::clone(&self.session),
             number: self.number,
             spell: self.spell.take(),
+            is_leaving: true,
         };
-        if tokio::runtime::Handle::try_current().is_err() {
-            return;
-        }
         tokio::spawn(async move {
             rest.rest().await;
             if rest.has_control() {

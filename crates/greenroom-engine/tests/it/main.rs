@@ -50,6 +50,11 @@ impl Driver for Fake {
     fn offers(&self, tool: &str) -> bool {
         tool != "abort"
     }
+
+    /// Noise, so that no picture is like the one before.
+    fn screenshot_call(&self) -> Option<(&'static str, Value)> {
+        Some(("image", json!({ "size": 1000, "fresh": true })))
+    }
 }
 
 struct Rig {

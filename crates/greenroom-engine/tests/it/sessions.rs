@@ -6,6 +6,7 @@ mod limits;
 mod losses;
 mod order;
 mod tools;
+mod watched;
 
 use std::time::Duration;
 

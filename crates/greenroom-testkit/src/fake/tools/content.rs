@@ -45,7 +45,10 @@ pub(super) const TOOLS: &[Tool] = &[
         name: "image",
         title: "Image",
         description: "Answers with an image block: a tiny picture, or noise of a given size.",
-        params: &[optional("size", "integer", "Send so many bytes of noise in place of the picture")],
+        params: &[
+            optional("size", "integer", "Send so many bytes of noise in place of the picture"),
+            optional("fresh", "boolean", "Other noise with every call"),
+        ],
         hints: Hints::ReadOnly,
         run: image,
     },
@@ -92,17 +95,18 @@ const ODD_RESULT: &str = concat!(
     r#"],"_meta":{"example.com/result":{"deep":[1,2,3]}},"futureField":{"exact":1.50,"kept":true}}"#,
 );
 
-fn image(_: &Arc<Fake>, args: &Args) -> Result<Outcome, Reply> {
+fn image(fake: &Arc<Fake>, args: &Args) -> Result<Outcome, Reply> {
+    let turn = if args.all()["fresh"] == true { fake.ledger.summary()["calls"].as_u64() } else { None };
     let data = match args.optional("size", Args::number)? {
         None => PIXEL.to_owned(),
-        Some(size) => base64::encode(&noise(size)),
+        Some(size) => base64::encode(&noise(size, turn.unwrap_or_default())),
     };
     now(Reply::result(&json!({ "content": [{ "type": "image", "data": data, "mimeType": "image/png" }] })))
 }
 
-/// Bytes that look random and are the same every time.
-fn noise(size: u64) -> Vec<u8> {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+/// Bytes that look random and are the same every time in the same turn.
+fn noise(size: u64, turn: u64) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ turn;
     (0..size)
         .map(|_| {
             state ^= state << 13;
