@@ -86,10 +86,27 @@ class Wire extends Duplex {
   }
 }
 
-class StubPage {
+class StubPage extends EventEmitter {
   constructor() {
+    super();
     /** @type {string[]} what its CDP sessions were told */
     this.told = [];
+  }
+
+  url() {
+    return 'about:blank';
+  }
+
+  async title() {
+    return '';
+  }
+
+  viewportSize() {
+    return null;
+  }
+
+  isClosed() {
+    return false;
   }
 }
 
@@ -681,7 +698,8 @@ test('with --pipes frames go through standard input and output, and what is prin
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'host-test-'));
   t.after(() => fs.rmSync(folder, { recursive: true }));
   const script = path.join(folder, 'host.cjs');
-  fs.copyFileSync(path.join(__dirname, 'host.cjs'), script);
+  for (const name of ['host.cjs', 'live.cjs', 'cast.cjs', 'promises.cjs'])
+    fs.copyFileSync(path.join(__dirname, name), path.join(folder, name));
   for (const name of ['playwright', '@playwright/mcp']) {
     const module = path.join(folder, 'node_modules', name);
     fs.mkdirSync(module, { recursive: true });
