@@ -144,19 +144,20 @@ pub static KEYS: &[Key] = &[
         None,
         "Folder for everything Greenroom keeps. Not set: `$XDG_DATA_HOME/greenroom`, else `~/.local/share/greenroom`.",
     )),
-    server(
+    // Whose web pages are let in is not for a repository to say.
+    operator(server(
         "PUBLIC_URL",
         Kind::Url,
         None,
         "The address people use when Greenroom stands behind a reverse proxy; its Host and Origin are then accepted too.",
-    ),
-    server(
+    )),
+    operator(server(
         "WEB_ORIGINS",
         Kind::Origins,
         None,
         "Other origins whose web pages may use the API and show a preview, such as `https://chat.example.com`. Greenroom's \
          own pages need no mention.",
-    ),
+    )),
     server(
         "MAX_REQUEST_MB",
         Kind::Count { min: 1, max: 1024 },
