@@ -152,7 +152,7 @@ pub static KEYS: &[Key] = &[
         "The address people use when Greenroom stands behind a reverse proxy; its Host and Origin are then accepted too.",
     )),
     operator(server(
-        "WEB_ORIGINS",
+        "CORS_ORIGINS",
         Kind::Origins,
         None,
         "Other origins whose web pages may use the API and show a preview, such as `https://chat.example.com`. Greenroom's \

@@ -263,7 +263,7 @@ impl Config {
             public_url: read.optional_text("PUBLIC_URL"),
             max_request_bytes: read.mebibytes("MAX_REQUEST_MB"),
             mcp_session_idle: read.optional_duration("MCP_SESSION_IDLE"),
-            web_origins: read.list("WEB_ORIGINS").unwrap_or_default(),
+            web_origins: read.list("CORS_ORIGINS").unwrap_or_default(),
         };
         if !is_loopback(&http.host) {
             mistakes.push(Mistake::new(
