@@ -73,8 +73,7 @@ async fn a_text_is_found_wherever_it_stands_and_stands_for_itself() {
     assert_eq!(found("100%off").await, []);
     assert_eq!(found("1_0").await, []);
     assert_eq!(found("basket\\bin").await, [error]);
-    let filter =
-        Filter { text: Some("basket".into()), before: Some(error), limit: 1, ..Filter::default() };
+    let filter = Filter { text: Some("basket".into()), before: Some(error), limit: 1, ..Filter::default() };
     assert_eq!(ids(&store, filter).await, [title]);
 }
 
