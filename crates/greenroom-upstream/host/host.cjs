@@ -5,16 +5,17 @@
 // own. A context that keeps its profile in a folder has a browser of its own instead, since a folder can be used by
 // one at a time. Greenroom talks to the host through one socket, or through pipes (PROTOCOL.md beside this file). The
 // script only adapts; every decision is made by Greenroom.
-//
-// No promise may float here: an unhandled rejection anywhere in this process shows up as an error in every
-// connection. Whatever is started without being awaited ends in `quietly`.
 
 const { Console } = require('node:console');
 const net = require('node:net');
 const { Duplex } = require('node:stream');
+const { Live } = require('./live.cjs');
+const { atMost, messageOf, quietly } = require('./promises.cjs');
 
 const KIND_CONTROL = 1;
 const KIND_MCP = 2;
+const KIND_CAST = 3;
+const KIND_BYTES = 4;
 const HEADER_BYTES = 9;
 const CLOSE_LIMIT_MS = 4000;
 
@@ -75,28 +76,25 @@ function encodeFrame(kind, context, message) {
 }
 
 /**
- * Ends a promise that nobody awaits.
- * @param {Promise<unknown>} promise
- * @param {string} what
+ * @param {number} kind
+ * @param {number} context
+ * @param {Buffer[]} parts
+ * @returns {Buffer}
  */
-function quietly(promise, what) {
-  promise.catch(error => console.error(`${what}: ${messageOf(error)}`));
+function encodeBytes(kind, context, parts) {
+  const head = Buffer.allocUnsafe(HEADER_BYTES);
+  const length = parts.reduce((sum, part) => sum + part.length, 0);
+  head.writeUInt32BE(HEADER_BYTES - 4 + length, 0);
+  head[4] = kind;
+  head.writeUInt32BE(context, 5);
+  return Buffer.concat([head, ...parts]);
 }
 
-/** @param {unknown} error */
-function messageOf(error) {
-  return error instanceof Error ? error.message : String(error);
-}
-
-/**
- * @param {Promise<unknown>} promise
- * @param {number} ms
- */
-function atMost(promise, ms) {
-  /** @type {NodeJS.Timeout | undefined} */
-  let timer;
-  const limit = new Promise(resolve => { timer = setTimeout(resolve, ms); });
-  return Promise.race([promise, limit]).finally(() => clearTimeout(timer));
+/** @param {number} number */
+function u32(number) {
+  const bytes = Buffer.allocUnsafe(4);
+  bytes.writeUInt32BE(number);
+  return bytes;
 }
 
 /**
@@ -157,6 +155,14 @@ class Seat {
     this._server = undefined;
     /** Requests whose answer is held back until the context is closed. @type {Set<unknown>} */
     this._closing = new Set();
+    /** What the context offers beside the connection. */
+    this.live = new Live({
+      pages: state => host.send(KIND_CONTROL, id, { event: 'pages', ...state }),
+      frame: (cast, head, jpeg) => {
+        const text = Buffer.from(JSON.stringify(head));
+        host.sendBytes(KIND_CAST, id, [u32(cast), u32(text.length), text, jpeg]);
+      },
+    });
     /** What the MCP server reads from and writes to. */
     this.transport = {
       /** @type {((message: any) => void) | undefined} */
@@ -214,6 +220,7 @@ class Seat {
         this._context = undefined;
     });
     this._context = context;
+    this.live.attach(context);
     this._warmed = isWarming ? context : undefined;
     return context;
   }
@@ -243,6 +250,9 @@ class Seat {
     if (message.id !== undefined && message.method === undefined && this._closing.delete(message.id))
       await this.reset();
     this._host.send(KIND_MCP, this._id, message);
+    // A tool's answer, in which what it did need not stand.
+    if (message.result?.content)
+      this.live.lookAgain();
   }
 
   /** Closes the browser context; the connection stays, and its next call makes a new one. */
@@ -272,6 +282,7 @@ class Seat {
   }
 
   async close() {
+    this.live.end();
     await this.reset();
     await this._server?.close();
   }
@@ -319,6 +330,16 @@ class Host {
       this._socket.write(encodeFrame(kind, context, message));
   }
 
+  /**
+   * @param {number} kind
+   * @param {number} context
+   * @param {Buffer[]} parts
+   */
+  sendBytes(kind, context, parts) {
+    if (!this._socket.destroyed)
+      this._socket.write(encodeBytes(kind, context, parts));
+  }
+
   /** @param {Frame} frame */
   _receive(frame) {
     const message = JSON.parse(frame.payload.toString());
@@ -330,17 +351,23 @@ class Host {
 
   /**
    * @param {number} context
-   * @param {{id: number, op: string, [argument: string]: any}} request
+   * @param {{id?: number, op: string, [argument: string]: any}} request
    */
   async _control(context, request) {
-    /** @type {any} */
-    let reply;
-    try {
-      reply = { id: request.id, ok: await this._perform(context, request) ?? null };
-    } catch (error) {
-      reply = { id: request.id, error: messageOf(error) };
+    const { id } = request;
+    if (id === undefined) {
+      await this._perform(context, request);
+      return;
     }
-    this.send(KIND_CONTROL, context, reply);
+    try {
+      const result = await this._perform(context, request) ?? null;
+      if (Buffer.isBuffer(result))
+        this.sendBytes(KIND_BYTES, context, [u32(id), result]);
+      else
+        this.send(KIND_CONTROL, context, { id, ok: result });
+    } catch (error) {
+      this.send(KIND_CONTROL, context, { id, error: messageOf(error) });
+    }
   }
 
   /**
@@ -371,6 +398,19 @@ class Host {
         this._seats.delete(context);
         return seat.close();
       }
+      case 'cast':
+        return this._seat(context).live.cast(request.cast, request.quality, request.maxWidth);
+      case 'cast_next':
+        // It may have crossed the end of its context.
+        return this._seats.get(context)?.live.castNext(request.cast);
+      case 'cast_stop':
+        return this._seats.get(context)?.live.castStop(request.cast);
+      case 'input':
+        return this._seat(context).live.input(request.input, request.limit);
+      case 'screenshot':
+        return this._seat(context).live.screenshot({ ...request.options, timeout: request.limit });
+      case 'pdf':
+        return this._seat(context).live.pdf();
       case 'probe':
         return this._probe();
       case 'exit':
@@ -509,7 +549,7 @@ function pipes() {
   return stream;
 }
 
-module.exports = { FrameReader, Host, Seat, closeNames, encodeFrame, KIND_CONTROL, KIND_MCP };
+module.exports = { FrameReader, Host, Seat, closeNames, encodeFrame, KIND_BYTES, KIND_CAST, KIND_CONTROL, KIND_MCP };
 
 if (require.main === module) {
   // Every connection adds a listener for rejections; Node would warn from the eleventh on.

@@ -22,8 +22,13 @@ use crate::process::{self, Epilogue, Looker, Output, Process, SpawnError, Spawne
 use crate::rpc::{Ended, Outgoing, Peer};
 use crate::run_folder::Run;
 
-/// The script itself. It is written beside the installed packages, so that it finds them.
-pub const SCRIPT: &str = include_str!("../host/host.cjs");
+/// The script, the file to run first. They are written beside the installed packages, so that they find them.
+pub(crate) const SCRIPTS: [(&str, &str); 4] = [
+    ("host.cjs", include_str!("../host/host.cjs")),
+    ("live.cjs", include_str!("../host/live.cjs")),
+    ("cast.cjs", include_str!("../host/cast.cjs")),
+    ("promises.cjs", include_str!("../host/promises.cjs")),
+];
 
 const KIND_CONTROL: u8 = 1;
 const KIND_MCP: u8 = 2;

@@ -15,6 +15,8 @@ use tokio::sync::{mpsc, watch};
 use crate::host::{ContextId, Host, HostError, Sender};
 
 const INPUT_LIMIT: Duration = Duration::from_secs(5);
+/// A site may take its time to answer.
+const NAVIGATION_LIMIT: Duration = Duration::from_secs(30);
 const SCREENSHOT_LIMIT: Duration = Duration::from_secs(10);
 const PDF_LIMIT: Duration = Duration::from_secs(30);
 
@@ -193,6 +195,9 @@ impl<'a> Live<'a> {
 
     /// Starts a screencast. There need not be a page yet.
     pub async fn cast(&self, options: CastOptions) -> Result<Cast, HostError> {
+        if !self.has_cast() {
+            return Err(HostError::Refused("this browser has no screencast".to_owned()));
+        }
         let (frames, arriving) = mpsc::channel(1);
         let side = self.host.side(self.context).ok_or_else(HostError::context_gone)?;
         let number = side.add_cast(frames);
@@ -205,11 +210,24 @@ impl<'a> Live<'a> {
         Ok(cast)
     }
 
-    /// Does to the current tab what a person did.
+    /// Does to the current tab what a person did. A click that opens a dialog has then been done.
     pub async fn input(&self, input: &Input) -> Result<(), HostError> {
+        if let Input::Navigate { url } = input
+            && names_a_file(url)
+        {
+            return Err(HostError::Refused(
+                "files of the machine are not shown; give a web address".to_owned(),
+            ));
+        }
+        let (limit, what) = match input {
+            Input::Navigate { .. } | Input::Back | Input::Forward | Input::Reload => {
+                (NAVIGATION_LIMIT, "the navigation")
+            }
+            _ => (INPUT_LIMIT, "the input"),
+        };
         let input = serde_json::to_value(input).expect("input is plain JSON");
-        let taking = self.host.request(self.context, "input", json!({ "input": input }));
-        within(INPUT_LIMIT, "the input", taking).await.map(drop)
+        let arguments = json!({ "input": input, "limit": millis(limit) });
+        within(limit, what, self.host.request(self.context, "input", arguments)).await.map(drop)
     }
 
     pub async fn screenshot(&self, options: &ScreenshotOptions) -> Result<Bytes, HostError> {
@@ -221,21 +239,22 @@ impl<'a> Live<'a> {
         if let (ImageFormat::Jpeg, Some(quality)) = (options.format, options.quality) {
             wanted["quality"] = quality.into();
         }
-        self.bytes("screenshot", json!({ "options": wanted }), SCREENSHOT_LIMIT, "a screenshot").await
+        self.bytes("screenshot", json!({ "options": wanted }), SCREENSHOT_LIMIT, "the screenshot").await
     }
 
     /// The current tab as it would be printed.
     pub async fn pdf(&self) -> Result<Bytes, HostError> {
-        self.bytes("pdf", json!({}), PDF_LIMIT, "a PDF").await
+        self.bytes("pdf", json!({}), PDF_LIMIT, "the PDF").await
     }
 
     async fn bytes(
         &self,
         op: &str,
-        arguments: Value,
+        mut arguments: Value,
         limit: Duration,
         what: &'static str,
     ) -> Result<Bytes, HostError> {
+        arguments["limit"] = millis(limit).into();
         within(limit, what, self.host.request_bytes(self.context, op, arguments)).await
     }
 }
@@ -246,6 +265,21 @@ async fn within<T>(
     doing: impl Future<Output = Result<T, HostError>>,
 ) -> Result<T, HostError> {
     tokio::time::timeout(limit, doing).await.unwrap_or(Err(HostError::TooSlow { what, limit }))
+}
+
+fn millis(limit: Duration) -> u64 {
+    u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The upstream refuses such addresses to agents, and so do we to people.
+fn names_a_file(url: &str) -> bool {
+    let scheme =
+        |url: &str| reqwest::Url::parse(url).map(|url| (url.scheme().to_owned(), url.path().to_owned()));
+    match scheme(url) {
+        Ok((scheme, path)) if scheme == "view-source" => names_a_file(&path),
+        Ok((scheme, _)) => scheme == "file",
+        Err(_) => false,
+    }
 }
 
 /// A running screencast of whatever tab is the current one. Dropping it stops it.
@@ -385,5 +419,75 @@ impl Side {
     /// The context has gone: whoever waits for a frame is told.
     pub(crate) fn end(&self) {
         self.casts().clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn decoded(message: Value) -> Input {
+        serde_json::from_value(message).expect("it is input")
+    }
+
+    #[test]
+    fn what_a_message_leaves_out_is_a_plain_left_click() {
+        let (button, count, modifiers) = (Button::Left, 1, Vec::new());
+        assert_eq!(
+            decoded(json!({ "type": "click", "id": 7, "x": 1.5, "y": 2 })),
+            Input::Click { x: 1.5, y: 2.0, button, count, modifiers }
+        );
+        let modifiers = vec![Modifier::Shift, Modifier::Control];
+        assert_eq!(
+            decoded(json!({ "type": "key", "key": "a", "modifiers": ["Shift", "Control"] })),
+            Input::Key { key: "a".to_owned(), modifiers }
+        );
+        assert_eq!(decoded(json!({ "type": "back", "id": "x" })), Input::Back);
+    }
+
+    #[test]
+    fn input_goes_to_the_host_in_the_words_it_came_in() {
+        for message in [
+            json!({ "type": "click", "x": 1.0, "y": 2.0, "button": "right", "count": 2, "modifiers": ["Alt"] }),
+            json!({ "type": "move", "x": 1.0, "y": 2.0 }),
+            json!({ "type": "wheel", "x": 1.0, "y": 2.0, "dx": 0.0, "dy": 100.0 }),
+            json!({ "type": "type", "text": "hello" }),
+            json!({ "type": "navigate", "url": "https://a.example/" }),
+            json!({ "type": "reload" }),
+        ] {
+            assert_eq!(serde_json::to_value(decoded(message.clone())).expect("it is plain"), message);
+        }
+    }
+
+    #[test]
+    fn files_are_told_from_web_addresses() {
+        for url in ["file:///etc/passwd", "FILE:/etc/passwd", " file:///x", "view-source:file:///etc/passwd"]
+        {
+            assert!(names_a_file(url), "{url}");
+        }
+        for url in ["https://a.example/file:", "a.example", "about:blank", "view-source:https://a.example/"] {
+            assert!(!names_a_file(url), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_frame_that_cannot_be_read_or_is_for_nobody_does_no_harm() {
+        let side = Side::new();
+        let (frames, mut arriving) = mpsc::channel(1);
+        let cast = side.add_cast(frames);
+        let head = br#"{"captured":1500,"width":800,"height":600}"#;
+        let length = u32::try_from(head.len()).expect("it is short");
+        let whole = |cast: u32| [&cast.to_be_bytes(), &length.to_be_bytes(), &head[..], b"picture"].concat();
+        side.frame(Bytes::from_static(b"\0\0"));
+        side.frame(Bytes::from([&cast.to_be_bytes()[..], &u32::MAX.to_be_bytes()].concat()));
+        side.frame(Bytes::from(whole(cast + 1)));
+        assert!(arriving.try_recv().is_err());
+        side.frame(Bytes::from(whole(cast)));
+        let frame = arriving.try_recv().expect("it is for this one");
+        assert_eq!((frame.jpeg.as_ref(), frame.viewport), (&b"picture"[..], (800, 600)));
+        assert_eq!(frame.captured, SystemTime::UNIX_EPOCH + Duration::from_millis(1500));
     }
 }

@@ -20,7 +20,7 @@ use tokio::process::Command;
 use super::profile::{self, ProfileLock};
 use super::reading::{ReadLog, Reading};
 use super::{Behind, Driver, LaunchError, Overlap, Upstream};
-use crate::host::{Host, HostError, SCRIPT, Wire};
+use crate::host::{Host, HostError, SCRIPTS, Wire};
 use crate::install::{InstallError, Installed, Installer, Need};
 use crate::process::Epilogue;
 use crate::run_folder::Run;
@@ -295,7 +295,9 @@ impl Driver for PlaywrightDriver {
         // The list depends on the pinned version, on the capabilities and on how our script asks for it.
         let mut hash = Sha256::new();
         hash.update(crate::install::LOCK_FILE);
-        hash.update(SCRIPT);
+        for (_, text) in SCRIPTS {
+            hash.update(text);
+        }
         hash.update(self.browser.caps.join(","));
         let digest = hash.finalize();
         Some(digest[..8].iter().map(|byte| format!("{byte:02x}")).collect())

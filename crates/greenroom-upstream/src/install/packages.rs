@@ -1,11 +1,12 @@
 //! The pinned servers, fetched by npm from lock files that this binary carries.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use sha2::{Digest, Sha256};
 
 use super::{InstallError, Installer, folder as folder_error};
-use crate::host::SCRIPT;
+use crate::host::SCRIPTS;
 
 pub const LOCK_FILE: &str = include_str!("../../npm/package-lock.json");
 pub(crate) const DEVTOOLS_LOCK_FILE: &str = include_str!("../../npm/devtools/package-lock.json");
@@ -81,13 +82,25 @@ pub(super) fn devtools_script(folder: &Path) -> PathBuf {
 
 /// Where the host script is, after writing it if this Greenroom's is not there yet.
 pub(super) fn host_script(folder: &Path) -> Result<PathBuf, InstallError> {
-    let path = folder.join(format!("greenroom-host-{}.cjs", short_hash(SCRIPT)));
-    if !path.is_file() {
-        let temporary = folder.join(format!(".host-{}", std::process::id()));
-        std::fs::write(&temporary, SCRIPT).map_err(folder_error(&temporary))?;
-        std::fs::rename(&temporary, &path).map_err(folder_error(&path))?;
+    static WRITTEN: AtomicU32 = AtomicU32::new(0);
+    let texts: String = SCRIPTS.iter().flat_map(|(name, text)| [*name, *text]).collect();
+    let place = folder.join(format!("greenroom-host-{}", short_hash(&texts)));
+    if !place.is_dir() {
+        let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
+        let staging = folder.join(format!(".host-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&staging).map_err(folder_error(&staging))?;
+        for (name, text) in SCRIPTS {
+            std::fs::write(staging.join(name), text).map_err(folder_error(&staging))?;
+        }
+        if let Err(error) = std::fs::rename(&staging, &place) {
+            let _ = std::fs::remove_dir_all(&staging);
+            // Another one may have been quicker.
+            if !place.is_dir() {
+                return Err(folder_error(&place)(error));
+            }
+        }
     }
-    Ok(path)
+    Ok(place.join(SCRIPTS[0].0))
 }
 
 fn short_hash(text: &str) -> String {

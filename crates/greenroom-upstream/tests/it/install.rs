@@ -210,7 +210,7 @@ async fn the_files_that_npm_installs_from_are_the_pinned_ones() {
     let stage = Stage::with_node();
     stage.add_program("chromium", "");
     let installed = stage.ensure(&headless()).await.unwrap();
-    let packages = installed.script.parent().unwrap();
+    let packages = &installed.packages;
     assert_eq!(fs::read_to_string(packages.join("package-lock.json")).unwrap(), LOCK_FILE);
     assert!(packages.starts_with(stage.data()));
 }
@@ -230,7 +230,7 @@ async fn what_an_interrupted_installation_left_behind_is_cleared_away() {
     fs::create_dir_all(staging.join("node_modules/half-a-package")).unwrap();
 
     let installed = stage.ensure(&headless()).await.unwrap();
-    let packages = installed.script.parent().unwrap();
+    let packages = &installed.packages;
     assert!(!packages.join("node_modules/half-a-package").exists());
     assert_eq!(stage.installed_folders(), [final_name]);
 }
@@ -432,7 +432,7 @@ async fn a_missing_browser_is_fetched_with_playwright() {
     stage.add_node("v20.1.0", &script);
     let installed = stage.ensure(&headless()).await.unwrap();
     assert_eq!(installed.browser, Some(program));
-    let cli = installed.script.parent().unwrap().join("node_modules/playwright/cli.js");
+    let cli = installed.packages.join("node_modules/playwright/cli.js");
     let run = format!("node {} install chromium --only-shell", cli.display());
     assert!(stage.runs().contains(&run), "{:?}", stage.runs());
     assert_eq!(stage.runs_of("apt-get"), 0, "{:?}", stage.runs());

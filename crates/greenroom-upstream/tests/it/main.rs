@@ -9,6 +9,7 @@ mod host_contract;
 mod http;
 mod install;
 mod instance;
+mod live_contract;
 mod room;
 mod scripted_http;
 mod stdio;
