@@ -607,4 +607,4 @@ export class LiveView extends HTMLElement {
   }
 }
 
-customElements.define("greenroom-live", LiveView);
+if (!customElements.get("greenroom-live")) customElements.define("greenroom-live", LiveView);

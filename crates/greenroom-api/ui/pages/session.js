@@ -57,7 +57,7 @@ export class SessionPage extends Page {
           "aside",
           { class: "side", "aria-label": "About this session" },
           h("section", { class: "panel padded", "aria-label": "Facts" }, this.facts),
-          h("section", { class: "panel timeline-panel", "aria-labelledby": "timeline-heading" }, h("h2", { id: "timeline-heading" }, "Timeline"), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-labelledby": "timeline-heading" }, this.state, this.list, this.older)),
+          h("section", { class: "panel timeline-panel", "aria-labelledby": "timeline-heading" }, h("h2", { id: "timeline-heading" }, "Timeline"), h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Calls, the newest first" }, this.state, this.list, this.older)),
         ),
       ),
     );
