@@ -178,9 +178,11 @@ export class Preview extends HTMLElement {
 
   restore() {
     const found = /** @type {Partial<Box> & { mode?: Mode } | null} */ (recall(this.key));
+    const isNarrow = window.innerWidth < 600;
     const width = Math.min(560, window.innerWidth - 2 * MARGIN);
-    const height = Math.min(460, window.innerHeight - 2 * MARGIN);
-    const given = { width, height, x: window.innerWidth - width - 24, y: window.innerHeight - height - 24 };
+    const height = isNarrow ? Math.min(400, window.innerHeight * 0.55) : Math.min(460, window.innerHeight - 2 * MARGIN);
+    // A phone's page has what matters at its end; elsewhere the corner at the end is where windows like this are.
+    const given = isNarrow ? { x: MARGIN, y: 64 } : { x: window.innerWidth - width - 24, y: window.innerHeight - height - 24 };
     const number = (/** @type {unknown} */ value, /** @type {number} */ other) => (typeof value === "number" && Number.isFinite(value) ? value : other);
     this.box = { x: number(found?.x, given.x), y: number(found?.y, given.y), width: number(found?.width, width), height: number(found?.height, height) };
     this.mode = found?.mode === "small" || found?.mode === "large" ? found.mode : "normal";

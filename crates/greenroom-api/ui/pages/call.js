@@ -108,7 +108,7 @@ export class CallPage extends Page {
         h(
           "aside",
           { class: "side", "aria-label": "The call" },
-          h("section", { class: "panel padded", "aria-labelledby": "arguments-heading" }, h("div", { class: "row" }, h("h2", { id: "arguments-heading" }, "Arguments"), copyButton(pretty(call.params), "Copy the arguments")), args(call.params)),
+          h("section", { class: "panel padded", "aria-labelledby": "arguments-heading" }, h("div", { class: "row" }, h("h2", { id: "arguments-heading" }, "Arguments"), hasArguments(call.params) && copyButton(pretty(call.params), "Copy the arguments")), args(call.params)),
           h("section", { class: "panel padded", "aria-labelledby": "details-heading" }, h("h2", { id: "details-heading" }, "Details"), this.details(call)),
         ),
         h("section", { class: "panel record", "aria-label": "On record" }, tablist, this.tabs.map(({ panel }) => panel)),
@@ -318,10 +318,10 @@ function neighbour(side, label) {
 }
 
 /** @param {unknown} params */
-function args(params) {
-  const isEmpty = params === null || (typeof params === "object" && Object.keys(params).length === 0);
-  return isEmpty ? h("p", { class: "quiet" }, "None") : code(pretty(params), "Arguments");
-}
+const hasArguments = (params) => params !== null && params !== undefined && !(typeof params === "object" && Object.keys(params).length === 0);
+
+/** @param {unknown} params */
+const args = (params) => (hasArguments(params) ? code(pretty(params), "Arguments") : h("p", { class: "quiet" }, "None"));
 
 /**
  * @param {string} text
