@@ -142,6 +142,8 @@ struct Life {
     /// Calls that run or wait.
     visits: usize,
     shown: Before,
+    /// Whether a call has said where the page is since the browser last did: what happened last is the truth.
+    is_told: bool,
 }
 
 /// What `session_list` shows.
@@ -231,11 +233,17 @@ impl Session {
         let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         let seat = life.seat.as_ref();
         let live = seat.and_then(|seat| seat.upstream.live());
-        let page = live.as_ref().map(|live| live.state().borrow().clone()).unwrap_or_default();
-        let current = page.tabs.iter().find(|tab| tab.is_current);
-        let (url, title) = match current {
+        let mut page = live.as_ref().map(|live| live.state().borrow().clone()).unwrap_or_default();
+        let told = &life.shown.page;
+        if let Some(tab) = page.tabs.iter_mut().find(|tab| tab.is_current)
+            // The title comes a moment after the address.
+            && (life.is_told || (tab.title.is_empty() && tab.url == told.url))
+        {
+            (tab.url, tab.title) = (told.url.clone(), told.title.clone());
+        }
+        let (url, title) = match page.tabs.iter().find(|tab| tab.is_current) {
             Some(tab) => (text(&tab.url), text(&tab.title)),
-            None => (text(&life.shown.page.url), text(&life.shown.page.title)),
+            None => (text(&told.url), text(&told.title)),
         };
         let lost = seat.filter(|seat| seat.upstream.has_ended()).map(|_| "its browser is lost".to_owned());
         let error = lost.or_else(|| life.failed.clone());
@@ -329,6 +337,7 @@ impl Session {
         }
         life.seat = Some(Arc::clone(&seat));
         life.shown = Before::default();
+        life.is_told = false;
         let notice = life.notice.take();
         drop(life);
         tokio::spawn(attend(Arc::downgrade(self), Arc::downgrade(&seat)));
@@ -343,6 +352,7 @@ impl Session {
         let before = life.shown.clone();
         if let Some(page) = page {
             life.shown.page = page.clone();
+            life.is_told = true;
         }
         if let Some(snapshot) = snapshot {
             life.shown.snapshot = Some(Arc::clone(snapshot));
@@ -593,6 +603,7 @@ impl Sessions {
                 calls: 0,
                 visits: 0,
                 shown: Before::default(),
+                is_told: false,
             }),
             live: Live::new(),
             events: self.events.clone(),
@@ -760,6 +771,7 @@ async fn attend(session: Weak<Session>, seat: Weak<SessionSeat>) {
             is_there = changed => is_there,
         };
         let Some(session) = session.upgrade() else { return };
+        session.life().is_told = false;
         session.touch();
         if !goes_on {
             return;

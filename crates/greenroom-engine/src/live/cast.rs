@@ -9,7 +9,8 @@ use std::time::{Duration, SystemTime};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use greenroom_upstream::live::{Cast, CastOptions, Live};
+use greenroom_upstream::Driver;
+use greenroom_upstream::live::{Cast, CastOptions, ImageFormat, Live, ScreenshotOptions};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -120,7 +121,7 @@ async fn pump(session: Weak<Session>, options: CastOptions, hub: Arc<Hub>) {
                 from_cast(cast, &session, &hub).await;
             }
             Some(Err(error)) => tracing::debug!(%error, "a page could not be captured"),
-            None => from_polls(seat, &session, &hub).await,
+            None => from_polls(seat, options, &session, &hub).await,
         }
         sleep(RETRY).await;
     }
@@ -142,7 +143,7 @@ async fn from_cast(mut cast: Cast, session: &Weak<Session>, hub: &Hub) {
 }
 
 /// Takes screenshots through MCP, in turn with the session's calls.
-async fn from_polls(seat: Arc<SessionSeat>, session: &Weak<Session>, hub: &Hub) {
+async fn from_polls(seat: Arc<SessionSeat>, options: CastOptions, session: &Weak<Session>, hub: &Hub) {
     let (mut last, mut calls, mut due) = (Bytes::new(), None, Instant::now());
     loop {
         hub.wished().await;
@@ -159,19 +160,17 @@ async fn from_polls(seat: Arc<SessionSeat>, session: &Weak<Session>, hub: &Hub) 
         if !strong.browser().as_ref().is_some_and(is_same) {
             return;
         }
-        let Some((tool, arguments)) = strong.fleet.driver.screenshot_call() else {
+        if seat.upstream.live().is_none() && strong.fleet.driver.screenshot_call().is_none() {
+            // There is nothing to be seen, unless there comes another browser.
             let _ = changes.changed().await;
             continue;
-        };
+        }
         let turn = strong.turn().await;
         calls = Some(strong.calls());
-        let picture = match seat.upstream.call(tool, &arguments, None) {
-            Ok(pending) => timeout(POLL_LIMIT, pending).await,
-            Err(_) => return,
-        };
+        let picture = timeout(POLL_LIMIT, screenshot(&seat, strong.fleet.driver.as_ref(), options)).await;
         drop(turn);
         due = Instant::now() + POLL_EVERY;
-        let Some(jpeg) = picture.ok().and_then(Result::ok).as_deref().and_then(image) else { continue };
+        let Ok(Some(jpeg)) = picture else { continue };
         if jpeg == last {
             continue;
         }
@@ -184,6 +183,19 @@ async fn from_polls(seat: Arc<SessionSeat>, session: &Weak<Session>, hub: &Hub) 
             arrived: Instant::now(),
         });
     }
+}
+
+/// A page as a JPEG, by whatever way there is beside a screencast.
+async fn screenshot(seat: &SessionSeat, driver: &dyn Driver, options: CastOptions) -> Option<Bytes> {
+    if let Some(live) = seat.upstream.live() {
+        let quality = Some(options.quality);
+        let options =
+            ScreenshotOptions { format: ImageFormat::Jpeg, quality, ..ScreenshotOptions::default() };
+        return live.screenshot(&options).await.ok();
+    }
+    let (tool, arguments) = driver.screenshot_call()?;
+    let result = seat.upstream.call(tool, &arguments, None).ok()?.await.ok()?;
+    image(&result)
 }
 
 /// The image that a result holds.
