@@ -141,7 +141,6 @@ function linkChanged() {
 
 document.getElementById("top-end")?.append(h("span", { class: "lamp" }, lamp, lampWord), themeButton());
 feed.addEventListener("link", linkChanged);
-window.addEventListener("online", () => feed.isUp === false && feed.open());
 setInterval(() => {
   if (feed.isUp === false) linkChanged();
 }, 1000);

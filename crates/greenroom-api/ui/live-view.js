@@ -212,7 +212,6 @@ export class LiveView extends HTMLElement {
     signal.addEventListener("abort", () => observer.disconnect());
     document.addEventListener("visibilitychange", () => this.pauseOrNot(), { signal });
     document.addEventListener("fullscreenchange", () => this.fullChanged(), { signal });
-    window.addEventListener("online", () => this.live?.retry(), { signal });
     document.addEventListener("pointerdown", (event) => {
       if (this.panel?.hidden === false && !event.composedPath().some((node) => node === this.panel || node === this.gear)) this.toggleSettings();
     }, { signal });
