@@ -280,7 +280,9 @@ export class LiveView extends HTMLElement {
   ripple(x, y) {
     if (!this.stage || matchMedia("(prefers-reduced-motion: reduce)").matches) return;
     const box = this.stage.getBoundingClientRect();
-    const ring = h("span", { class: "ripple", style: `left:${x - box.left}px;top:${y - box.top}px` });
+    const ring = h("span", { class: "ripple" });
+    ring.style.left = `${x - box.left}px`;
+    ring.style.top = `${y - box.top}px`;
     ring.addEventListener("animationend", () => ring.remove());
     this.stage.append(ring);
     setTimeout(() => ring.remove(), 1000);

@@ -101,8 +101,8 @@ export class Live extends EventTarget {
 
   /** Tries again at once. */
   retry() {
-    if (this.isClosed || this.state === "stopped") return;
-    this.connect();
+    const isFine = this.isConnected && this.state !== "error";
+    if (!this.isClosed && this.state !== "stopped" && !isFine) this.connect();
   }
 
   close() {

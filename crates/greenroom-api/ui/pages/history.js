@@ -11,6 +11,7 @@ import { Page } from "./page.js";
 
 const PAGE = 50;
 const TYPING = 250;
+const MOST_NEWER = 500;
 
 /** @type {[string, string, number][]} */
 const RANGES = [
@@ -197,9 +198,10 @@ export class HistoryPage extends Page {
       if (took && call.status !== "pending") say(took, duration(call.durationMs));
       return;
     }
-    this.newer.add(call.refId);
+    if (this.newer.size < MOST_NEWER) this.newer.add(call.refId);
     this.fresh.hidden = false;
-    fill(this.fresh, icon("up"), `Show ${plural(this.newer.size, "new call")}`);
+    const count = this.newer.size < MOST_NEWER ? plural(this.newer.size, "new call") : `more than ${MOST_NEWER} new calls`;
+    fill(this.fresh, icon("up"), `Show ${count}`);
   }
 
   /** @param {CallRecord} call */

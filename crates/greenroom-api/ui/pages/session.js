@@ -14,6 +14,7 @@ import { Page } from "./page.js";
 /** @typedef {{ key: string, ref: string | null, tool: string, status: CallStatus, at: string, took: number | null, isPerson: boolean }} Entry */
 
 const PAGE = 40;
+const MOST_SHOWN = 300;
 
 export class SessionPage extends Page {
   /** @param {string} id */
@@ -35,7 +36,8 @@ export class SessionPage extends Page {
     this.rows = new Map();
     /** @type {string | null} */
     this.next = null;
-    this.loose = 0;
+    /** How many calls are shown before the oldest make room. */
+    this.most = MOST_SHOWN;
   }
 
   begin() {
@@ -65,7 +67,11 @@ export class SessionPage extends Page {
     this.live.addEventListener("greenroom-restart", () => void this.again(), { signal: this.signal });
     this.hear("call", (/** @type {CallEvent} */ call) => this.heard(call));
     this.hear("session", (/** @type {Session} */ session) => {
-      if (session.sessionId === this.sessionId && !this.live.session) this.show(session);
+      if (session.sessionId !== this.sessionId) return;
+      // A name that was given up can be taken again.
+      const isBack = this.live.live?.state === "stopped" && session.status !== "stopped";
+      if (isBack) this.live.attach(client, this.sessionId);
+      else if (!this.live.session) this.show(session);
     });
     this.hear("again", () => {
       this.live.live?.retry();
@@ -82,7 +88,8 @@ export class SessionPage extends Page {
     if (!session) return;
     this.named(session.pageTitle || this.sessionId);
     say(this.subtitle, isOver ? "Ended" : (session.pageTitle ?? ""));
-    const sign = JSON.stringify([session.mcpEndpoint, session.conversationId, session.profileId, session.pool, session.seat, session.calls, session.createdAt, session.viewers, isOver]);
+    const idle = session.idleLeftMs === undefined || isOver ? 0 : Math.ceil(session.idleLeftMs / 60_000);
+    const sign = JSON.stringify([session.mcpEndpoint, session.conversationId, session.profileId, session.pool, session.seat, session.calls, session.createdAt, session.viewers, idle, isOver]);
     if (this.facts.dataset["sign"] === sign) return;
     this.facts.dataset["sign"] = sign;
     fill(
@@ -92,6 +99,7 @@ export class SessionPage extends Page {
       session.profileId && fact("Profile", session.profileId),
       fact("Where", [session.pool, session.seat === "process" ? "a process of its own" : session.seat === "context" ? "a context" : null].filter(Boolean).join(" · ")),
       fact("Since", h("span", {}, time(session.createdAt, false), ` · ${plural(session.calls, "call")}`, (session.viewers ?? 0) > 1 && ` · ${session.viewers} watch`)),
+      idle > 0 && fact("Ends", `after ${plural(idle, "minute")} without use`),
     );
   }
 
@@ -138,6 +146,7 @@ export class SessionPage extends Page {
     try {
       const { calls, next } = await client.calls({ session_id: this.sessionId, limit: PAGE, before: this.next }, this.signal);
       for (const call of calls) this.put(entryOf(call));
+      this.most = Math.max(this.most, this.entries.size + PAGE);
       this.next = next;
       this.older.hidden = next === null;
     } catch (error) {
@@ -161,6 +170,22 @@ export class SessionPage extends Page {
       isPerson: call.person ?? isPerson(call.tool),
     });
     fill(this.state);
+    this.prune();
+  }
+
+  /** A page that is left open for days does not grow for days. */
+  prune() {
+    while (this.entries.size > this.most) {
+      const last = this.list.lastElementChild;
+      const key = [...this.rows].find(([, row]) => row === last)?.[0];
+      if (!last || key === undefined) return;
+      last.remove();
+      this.rows.delete(key);
+      this.entries.delete(key);
+      const oldest = [...this.rows].find(([, row]) => row === this.list.lastElementChild)?.[0];
+      this.next = (oldest === undefined ? null : this.entries.get(oldest)?.ref) ?? this.next;
+      this.older.hidden = this.next === null;
+    }
   }
 
   /** @param {Entry} entry */
