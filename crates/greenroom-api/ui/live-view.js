@@ -92,7 +92,7 @@ export class LiveView extends HTMLElement {
         this.url?.blur();
       },
     });
-    const form = h("form", { class: "address", role: "search", "aria-label": "Go to an address", onsubmit: (/** @type {Event} */ event) => this.go(event) }, this.url);
+    const form = h("form", { class: "address", "aria-label": "Go to an address", onsubmit: (/** @type {Event} */ event) => this.go(event) }, this.url);
     this.control = h("button", { type: "button", class: "control", onclick: () => this.switchControl() });
     this.shot = tool("camera", "Screenshot", () => void this.capture("screenshot"), "often");
     this.pdf = tool("file", "PDF", () => void this.capture("pdf"), "rare");
