@@ -92,7 +92,10 @@ export class Live extends EventTarget {
     if (!this.isConnected || document.hidden || Date.now() - this.heardAt < SILENT_FOR) return;
     this.heardAt = Date.now();
     const { quality, maxWidth, interval } = this.options;
-    await this.ask({ type: "view", quality, maxWidth, interval: this.isPaused ? PAUSED_INTERVAL : interval }, LOOK_EVERY);
+    await this.ask(
+      { type: "view", quality, maxWidth, interval: this.isPaused ? PAUSED_INTERVAL : interval },
+      LOOK_EVERY,
+    );
     if (this.socket === socket && socket && Date.now() - this.heardAt >= LOOK_EVERY) {
       this.drop();
       this.wait("The connection was lost.");
@@ -329,7 +332,8 @@ export class Live extends EventTarget {
    */
   ask(message, within = ANSWER_WITHIN) {
     const id = (this.lastId += 1);
-    if (!this.socket || this.socket.readyState !== WebSocket.OPEN) return Promise.resolve("There is no connection now.");
+    if (!this.socket || this.socket.readyState !== WebSocket.OPEN)
+      return Promise.resolve("There is no connection now.");
     this.socket.send(JSON.stringify({ ...message, id }));
     return new Promise((settle) => {
       const timer = setTimeout(() => this.settle(id, "There was no answer in time."), within);
