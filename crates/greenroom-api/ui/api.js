@@ -4,6 +4,9 @@ import { Backoff } from "./backoff.js";
 
 /** @import { Session, Started, SessionOptions, CallEvent, CallList, CallRecord, Content, Pools, AttachedBrowser } from "./types.d.ts" */
 
+const PROBE_EVERY = 15_000;
+const PROBE_WITHIN = 8000;
+
 /** Something the server refused, or the fact that it did not answer. */
 export class ApiError extends Error {
   /**
@@ -268,6 +271,9 @@ export class Feed extends EventTarget {
     this.source = null;
     this.backoff = new Backoff(() => this.open());
     this.wasAway = false;
+    window.addEventListener("offline", () => this.source && this.fail(this.source));
+    window.addEventListener("online", () => this.isUp === false && this.open());
+    setInterval(() => void this.probe(), PROBE_EVERY);
   }
 
   open() {
@@ -284,17 +290,31 @@ export class Feed extends EventTarget {
       this.dispatchEvent(new Event("link"));
       if (isBack) this.dispatchEvent(new Event("again"));
     });
-    source.addEventListener("error", () => {
-      source.close();
-      if (this.source !== source) return;
-      this.isUp = false;
-      this.wasAway = true;
-      this.retryAt = this.backoff.schedule();
-      this.dispatchEvent(new Event("link"));
-    });
+    source.addEventListener("error", () => this.fail(source));
     source.addEventListener("session", (event) => this.pass("session", event));
     source.addEventListener("call", (event) => this.pass("call", event));
     this.dispatchEvent(new Event("link"));
+  }
+
+  /** @param {EventSource} source */
+  fail(source) {
+    source.close();
+    if (this.source !== source) return;
+    this.isUp = false;
+    this.wasAway = true;
+    this.retryAt = this.backoff.schedule();
+    this.dispatchEvent(new Event("link"));
+  }
+
+  /** A connection that was cut without a word looks as if nothing happened; asking tells. */
+  async probe() {
+    const { source } = this;
+    if (!source || !this.isUp || document.hidden) return;
+    try {
+      await fetch(this.client.url("/healthz"), { signal: AbortSignal.timeout(PROBE_WITHIN), cache: "no-store" });
+    } catch {
+      this.fail(source);
+    }
   }
 
   /**

@@ -33,13 +33,20 @@ function decoded(text) {
 
 /** @param {boolean} isFirst the address that the page was opened with */
 function show(isFirst) {
-  const found = ROUTES.map((route) => ({ route, match: route.pattern.exec(location.pathname) })).find(({ match }) => match);
+  const found = ROUTES.map((route) => ({ route, match: route.pattern.exec(location.pathname) })).find(
+    ({ match }) => match,
+  );
   const page = found
     ? found.route.make(decoded(found.match?.[1] ?? ""))
     : h(
         "div",
         { class: "page" },
-        h("div", { class: "empty" }, h("h1", {}, "There is nothing at this address"), h("p", {}, h("a", { href: "/" }, "Go to the overview"))),
+        h(
+          "div",
+          { class: "empty" },
+          h("h1", {}, "There is nothing at this address"),
+          h("p", {}, h("a", { href: "/" }, "Go to the overview")),
+        ),
       );
   if (!found) document.title = "Not found · Greenroom";
   main.replaceChildren(page);
@@ -60,7 +67,8 @@ function visit(path) {
 }
 
 document.addEventListener("click", (event) => {
-  if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)
+    return;
   const link = event.composedPath().find((node) => node instanceof HTMLAnchorElement);
   if (!(link instanceof HTMLAnchorElement) || link.target || link.hasAttribute("download")) return;
   const url = new URL(link.href, location.href);
@@ -90,7 +98,10 @@ const THEMES = [
 
 function themeButton() {
   const stored = recall("theme");
-  let at = Math.max(0, THEMES.findIndex(({ value }) => value === stored));
+  let at = Math.max(
+    0,
+    THEMES.findIndex(({ value }) => value === stored),
+  );
   const button = h("button", {
     type: "button",
     class: "icon-button",
@@ -131,7 +142,9 @@ function linkChanged() {
   if (strip.hidden) {
     strip.hidden = false;
     fill(
-      strip, icon("alert"), h("span", {}, "The server cannot be reached; ", h("span", { class: "when", "aria-hidden": "true" })),
+      strip,
+      icon("alert"),
+      h("span", {}, "The server cannot be reached; ", h("span", { class: "when", "aria-hidden": "true" })),
       h("button", { type: "button", class: "link", onclick: () => feed.open() }, "Try now"),
     );
   }
@@ -141,7 +154,6 @@ function linkChanged() {
 
 document.getElementById("top-end")?.append(h("span", { class: "lamp" }, lamp, lampWord), themeButton());
 feed.addEventListener("link", linkChanged);
-window.addEventListener("online", () => feed.isUp === false && feed.open());
 setInterval(() => {
   if (feed.isUp === false) linkChanged();
 }, 1000);

@@ -1,6 +1,11 @@
 /** Times, sizes and names as people read them. */
 
-const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const TIME = new Intl.DateTimeFormat(undefined, {
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  hourCycle: "h23",
+});
 const MOMENT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 const DAY = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
 const NUMBER = new Intl.NumberFormat();
@@ -81,7 +86,8 @@ export function brief(url) {
  */
 export function address(typed) {
   const text = typed.trim();
-  if (text === "" || /^[a-z][a-z0-9+.-]*:\/\//i.test(text) || /^(about|data|blob|view-source):/i.test(text)) return text;
+  if (text === "" || /^[a-z][a-z0-9+.-]*:\/\//i.test(text) || /^(about|data|blob|view-source):/i.test(text))
+    return text;
   const isLocal = /^(localhost|127\.|\[::1\]|10\.|192\.168\.)/i.test(text);
   return `${isLocal ? "http" : "https"}://${text}`;
 }

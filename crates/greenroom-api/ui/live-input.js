@@ -26,7 +26,20 @@ const BUTTONS = ["left", "middle", "right"];
 
 /** Keys that stay with the browser in which this page is shown. */
 const OURS = new Set(["F5", "F11", "F12"]);
-const SILENT = new Set(["Shift", "Control", "Alt", "Meta", "AltGraph", "CapsLock", "NumLock", "ScrollLock", "Fn", "Dead", "Process", "Unidentified"]);
+const SILENT = new Set([
+  "Shift",
+  "Control",
+  "Alt",
+  "Meta",
+  "AltGraph",
+  "CapsLock",
+  "NumLock",
+  "ScrollLock",
+  "Fn",
+  "Dead",
+  "Process",
+  "Unidentified",
+]);
 
 const isMac = /Mac|iP(hone|ad|od)/.test(navigator.platform);
 
@@ -152,8 +165,16 @@ export class Input {
     const { clientX: x, clientY: y } = event;
     const hold = isTouch ? window.setTimeout(() => this.longPress(), LONG_PRESS) : 0;
     this.press = {
-      id: event.pointerId, x, y, button, modifiers: modifiers(event), isDrag: false, isTouch: isTouch && wasActive, hold,
-      lastX: x, lastY: y,
+      id: event.pointerId,
+      x,
+      y,
+      button,
+      modifiers: modifiers(event),
+      isDrag: false,
+      isTouch: isTouch && wasActive,
+      hold,
+      lastX: x,
+      lastY: y,
     };
   }
 
@@ -217,7 +238,8 @@ export class Input {
     if (!press) return;
     clearTimeout(press.hold);
     const at = this.at({ clientX: press.x, clientY: press.y });
-    if (press.isDrag && !press.isTouch && at && press.hold === 0) this.port.send({ type: "up", ...at, button: press.button });
+    if (press.isDrag && !press.isTouch && at && press.hold === 0)
+      this.port.send({ type: "up", ...at, button: press.button });
   }
 
   longPress() {
@@ -242,12 +264,21 @@ export class Input {
     const now = performance.now();
     const { last } = this;
     const isAgain =
-      now - last.at < AGAIN_WITHIN && last.button === button && Math.hypot(x - last.x, y - last.y) < AGAIN_NEAR && last.count < 3;
+      now - last.at < AGAIN_WITHIN &&
+      last.button === button &&
+      Math.hypot(x - last.x, y - last.y) < AGAIN_NEAR &&
+      last.count < 3;
     const count = isAgain ? last.count + 1 : 1;
     this.last = { at: now, x, y, button, count };
     this.move = null;
     this.port.onpress(x, y);
-    this.port.send({ type: "click", ...at, ...(button === "left" ? {} : { button }), ...(count > 1 ? { count } : {}), ...some(held) });
+    this.port.send({
+      type: "click",
+      ...at,
+      ...(button === "left" ? {} : { button }),
+      ...(count > 1 ? { count } : {}),
+      ...some(held),
+    });
   }
 
   /** @param {WheelEvent} event */
@@ -292,7 +323,8 @@ export class Input {
 
   /** @param {KeyboardEvent} event */
   keyDown(event) {
-    if (event.isComposing || this.isComposing || event.keyCode === 229 || SILENT.has(event.key) || OURS.has(event.key)) return;
+    if (event.isComposing || this.isComposing || event.keyCode === 229 || SILENT.has(event.key) || OURS.has(event.key))
+      return;
     const isAltGraph = event.getModifierState("AltGraph");
     const isShortcut = (event.ctrlKey || event.metaKey || event.altKey) && !isAltGraph;
     const isText = [...event.key].length === 1;

@@ -53,12 +53,24 @@ export function settingsForm(settings, onchange) {
   const rate = h(
     "select",
     { id: "rate", onchange: () => ((settings.rate = Number(rate.value)), changed()) },
-    RATES.map((value) => h("option", { value, selected: value === settings.rate }, value === 1 ? "1 picture a second" : `${value} pictures a second`)),
+    RATES.map((value) =>
+      h(
+        "option",
+        { value, selected: value === settings.rate },
+        value === 1 ? "1 picture a second" : `${value} pictures a second`,
+      ),
+    ),
   );
   const width = h(
     "select",
     { id: "width", onchange: () => ((settings.width = Number(width.value)), changed()) },
-    WIDTHS.map((value) => h("option", { value, selected: value === settings.width }, value === 0 ? "As the view needs" : `${value} px wide at most`)),
+    WIDTHS.map((value) =>
+      h(
+        "option",
+        { value, selected: value === settings.width },
+        value === 0 ? "As the view needs" : `${value} px wide at most`,
+      ),
+    ),
   );
   const pause = h("input", {
     type: "checkbox",

@@ -7,11 +7,12 @@
  */
 
 import { Client } from "./api.js";
-import { secondsUntil } from "./backoff.js";
 import { attribute, fill, h, say } from "./dom.js";
 import { address, clock } from "./format.js";
 import { icon } from "./icons.js";
 import { Live } from "./live.js";
+import { Cover } from "./live-cover.js";
+import { DialogBox } from "./live-dialog.js";
 import { Input } from "./live-input.js";
 import { settingsForm, stored, wanted } from "./live-settings.js";
 import { sheet } from "./sheets.js";
@@ -42,7 +43,11 @@ export const LINK_WORDS = {
  * @param {string} [name]
  */
 function tool(drawing, label, onclick, name = "") {
-  return h("button", { type: "button", class: `tool ${name}`.trim(), "aria-label": label, title: label, onclick }, icon(drawing));
+  return h(
+    "button",
+    { type: "button", class: `tool ${name}`.trim(), "aria-label": label, title: label, onclick },
+    icon(drawing),
+  );
 }
 
 export class LiveView extends HTMLElement {
@@ -92,7 +97,11 @@ export class LiveView extends HTMLElement {
         this.url?.blur();
       },
     });
-    const form = h("form", { class: "address", role: "search", "aria-label": "Go to an address", onsubmit: (/** @type {Event} */ event) => this.go(event) }, this.url);
+    const form = h(
+      "form",
+      { class: "address", "aria-label": "Go to an address", onsubmit: (/** @type {Event} */ event) => this.go(event) },
+      this.url,
+    );
     this.control = h("button", { type: "button", class: "control", onclick: () => this.switchControl() });
     this.shot = tool("camera", "Screenshot", () => void this.capture("screenshot"), "often");
     this.pdf = tool("file", "PDF", () => void this.capture("pdf"), "rare");
@@ -103,7 +112,11 @@ export class LiveView extends HTMLElement {
     this.bar = h(
       "div",
       { class: "bar", role: "group", "aria-label": "Browser controls" },
-      this.back, this.forward, this.reload, form, this.control,
+      this.back,
+      this.forward,
+      this.reload,
+      form,
+      this.control,
       h("span", { class: "tools" }, this.keyboard, this.shot, this.pdf, this.gear, this.full),
     );
     this.panel = h("div", { class: "panel", hidden: true });
@@ -123,22 +136,44 @@ export class LiveView extends HTMLElement {
       spellcheck: "false",
       rows: 1,
     });
-    this.hint = h("div", { class: "hint", hidden: true }, icon("keyboard"), h("span", {}, "The keyboard is with the page. "), h("span", {}, h("kbd", {}, "Esc"), " ", h("kbd", {}, "Esc"), " gives it back."));
-    this.cover = h("div", { class: "cover" });
-    this.dialog = h("div", { class: "dialog", role: "alertdialog", "aria-label": "Dialog of the page", hidden: true });
+    this.hint = h(
+      "div",
+      { class: "hint", hidden: true },
+      icon("keyboard"),
+      h("span", {}, "The keyboard is with the page. "),
+      h("span", {}, h("kbd", {}, "Esc"), " ", h("kbd", {}, "Esc"), " gives it back."),
+    );
+    this.cover = new Cover({
+      retry: () => this.live?.retry(),
+      restart: () => this.dispatchEvent(new CustomEvent("greenroom-restart", { bubbles: true, composed: true })),
+    });
+    this.dialog = new DialogBox((answer) => void this.run(answer));
     this.notice = h("div", { class: "notice", role: "status", hidden: true });
     this.screen = h(
       "div",
-      { class: "screen", tabindex: "0", role: "application", "aria-label": "Live view. Enter brings the keyboard to the page, Escape pressed twice brings it back." },
-      this.canvas, this.keys,
+      {
+        class: "screen",
+        tabindex: "0",
+        role: "application",
+        "aria-label": "Live view. Enter brings the keyboard to the page, Escape pressed twice brings it back.",
+      },
+      this.canvas,
+      this.keys,
     );
-    this.stage = h("div", { class: "stage" }, this.screen, this.hint, this.cover, this.dialog, this.notice);
+    this.stage = h("div", { class: "stage" }, this.screen, this.hint, this.cover.root, this.dialog.root, this.notice);
     this.light = h("span", { class: "light" });
     this.word = h("span", { class: "word" });
     this.figures = h("span", { class: "figures" });
     this.about = h("span", { class: "about" });
     this.spoken = h("span", { class: "spoken", role: "status" });
-    const foot = h("div", { class: "foot" }, h("span", { class: "lamp" }, this.light, this.word), this.about, this.figures, this.spoken);
+    const foot = h(
+      "div",
+      { class: "foot" },
+      h("span", { class: "lamp" }, this.light, this.word),
+      this.about,
+      this.figures,
+      this.spoken,
+    );
     root.append(this.bar, this.panel, this.tabs, this.banner, this.stage, foot);
     this.input = new Input(this.screen, this.canvas, this.keys, {
       send: (message) => void this.live?.send(message),
@@ -212,10 +247,17 @@ export class LiveView extends HTMLElement {
     signal.addEventListener("abort", () => observer.disconnect());
     document.addEventListener("visibilitychange", () => this.pauseOrNot(), { signal });
     document.addEventListener("fullscreenchange", () => this.fullChanged(), { signal });
-    window.addEventListener("online", () => this.live?.retry(), { signal });
-    document.addEventListener("pointerdown", (event) => {
-      if (this.panel?.hidden === false && !event.composedPath().some((node) => node === this.panel || node === this.gear)) this.toggleSettings();
-    }, { signal });
+    document.addEventListener(
+      "pointerdown",
+      (event) => {
+        if (
+          this.panel?.hidden === false &&
+          !event.composedPath().some((node) => node === this.panel || node === this.gear)
+        )
+          this.toggleSettings();
+      },
+      { signal },
+    );
     this.render();
   }
 
@@ -281,7 +323,9 @@ export class LiveView extends HTMLElement {
   ripple(x, y) {
     if (!this.stage || matchMedia("(prefers-reduced-motion: reduce)").matches) return;
     const box = this.stage.getBoundingClientRect();
-    const ring = h("span", { class: "ripple", style: `left:${x - box.left}px;top:${y - box.top}px` });
+    const ring = h("span", { class: "ripple" });
+    ring.style.left = `${x - box.left}px`;
+    ring.style.top = `${y - box.top}px`;
     ring.addEventListener("animationend", () => ring.remove());
     this.stage.append(ring);
     setTimeout(() => ring.remove(), 1000);
@@ -353,10 +397,13 @@ export class LiveView extends HTMLElement {
       if (isInside) gear.focus();
       return;
     }
-    fill(panel, settingsForm(this.settings, () => {
-      this.pauseOrNot();
-      this.live?.view(wanted(this.settings, this.pixels()));
-    }));
+    fill(
+      panel,
+      settingsForm(this.settings, () => {
+        this.pauseOrNot();
+        this.live?.view(wanted(this.settings, this.pixels()));
+      }),
+    );
     panel.querySelector("input")?.focus();
   }
 
@@ -424,10 +471,11 @@ export class LiveView extends HTMLElement {
     if (live.state === "live" && live.session?.live !== "none") {
       const rate = live.rate;
       const shown = rate === 0 ? "still" : `${rate < 10 && rate % 1 !== 0 ? rate.toFixed(1) : Math.round(rate)} fps`;
-      const age = live.age === null || rate === 0 ? "" : ` · ${live.age < 10_000 ? `${Math.round(live.age)} ms` : "> 10 s"}`;
+      const age =
+        live.age === null || rate === 0 ? "" : ` · ${live.age < 10_000 ? `${Math.round(live.age)} ms` : "> 10 s"}`;
       say(this.figures, shown + age);
     } else say(this.figures, "");
-    if (live.state === "waiting") this.renderCover();
+    if (live.state === "waiting") this.renderPicture();
   }
 
   render() {
@@ -445,11 +493,12 @@ export class LiveView extends HTMLElement {
     if (this.keyboard) this.keyboard.disabled = !canAct;
     this.renderControl(canAct);
     this.renderTabs(session, canAct);
-    this.renderDialog(session, canAct);
-    this.renderCover();
+    this.dialog?.show(session?.status === "running" ? session.dialog : undefined, canAct);
+    this.renderPicture();
     if (this.light) this.light.className = `light ${state}`;
     if (this.word) say(this.word, LINK_WORDS[state]);
-    if (this.canvas) attribute(this.canvas, "aria-label", `Picture of the page${session?.pageTitle ? ` “${session.pageTitle}”` : ""}`);
+    if (this.canvas)
+      attribute(this.canvas, "aria-label", `Picture of the page${session?.pageTitle ? ` “${session.pageTitle}”` : ""}`);
     const facts = [];
     if (session && state !== "stopped") {
       if (session.canInput === false) facts.push("View only");
@@ -460,6 +509,14 @@ export class LiveView extends HTMLElement {
     }
     if (this.about) say(this.about, facts.join(" · "));
     if (this.spoken) say(this.spoken, `${LINK_WORDS[state]}${live?.reason ? `: ${live.reason}` : ""}`);
+  }
+
+  renderPicture() {
+    const state = this.live?.state ?? "stopped";
+    const hasPicture = this.size !== null;
+    this.screen?.classList.toggle("blank", !hasPicture);
+    this.screen?.classList.toggle("old", hasPicture && state !== "live" && state !== "paused");
+    this.cover?.show(this.live, hasPicture);
   }
 
   /** @param {boolean} canAct */
@@ -477,12 +534,22 @@ export class LiveView extends HTMLElement {
       banner.hidden = mode === "free";
       if (mode === "mine") {
         fill(
-          banner, icon("hand"),
-          h("span", { role: "status" }, h("strong", {}, "You have control."), " Agents’ calls wait until you hand back."),
+          banner,
+          icon("hand"),
+          h(
+            "span",
+            { role: "status" },
+            h("strong", {}, "You have control."),
+            " Agents’ calls wait until you hand back.",
+          ),
         );
       } else if (mode === "other") {
         const since = session?.control ? ` since ${clock(session.control.since)}` : "";
-        fill(banner, icon("person"), h("span", { role: "status" }, h("strong", {}, `Another person has control${since}.`), " Agents’ calls wait."));
+        fill(
+          banner,
+          icon("person"),
+          h("span", { role: "status" }, h("strong", {}, `Another person has control${since}.`), " Agents’ calls wait."),
+        );
       } else fill(banner);
     }
   }
@@ -506,7 +573,11 @@ export class LiveView extends HTMLElement {
         h(
           "button",
           {
-            type: "button", class: "tab", title: tab.url, disabled: !canAct, "aria-current": tab.current ? "true" : null,
+            type: "button",
+            class: "tab",
+            title: tab.url,
+            disabled: !canAct,
+            "aria-current": tab.current ? "true" : null,
             onclick: () => void this.run({ type: "tab", index: tab.index }),
           },
           tab.title || tab.url || `Tab ${tab.index + 1}`,
@@ -515,95 +586,6 @@ export class LiveView extends HTMLElement {
     );
     const again = tabs.children[focused];
     if (again instanceof HTMLElement) again.focus();
-  }
-
-  /**
-   * @param {Session | null} session
-   * @param {boolean} canAct
-   */
-  renderDialog(session, canAct) {
-    const { dialog } = this;
-    if (!dialog) return;
-    const asked = session?.status === "running" ? session.dialog : undefined;
-    const sign = JSON.stringify([asked ?? null, canAct]);
-    if (dialog.dataset["sign"] === sign) return;
-    dialog.dataset["sign"] = sign;
-    dialog.hidden = asked === undefined;
-    if (!asked) {
-      fill(dialog);
-      return;
-    }
-    const answer = h("input", { type: "text", "aria-label": "Answer", disabled: !canAct });
-    const send = (/** @type {boolean} */ accept) =>
-      void this.run({ type: "dialog", accept, ...(accept && asked.kind === "prompt" ? { text: answer.value } : {}) });
-    const [yes, no] = asked.kind === "beforeunload" ? ["Leave", "Stay"] : ["OK", "Cancel"];
-    fill(
-      dialog,
-      h("p", { class: "from" }, asked.kind === "beforeunload" ? "The page asks whether to leave" : "The page says"),
-      h("p", { class: "words" }, asked.message || (asked.kind === "beforeunload" ? "Changes may not be saved." : "")),
-      h(
-        "form",
-        { onsubmit: (/** @type {Event} */ event) => (event.preventDefault(), send(true)) },
-        asked.kind === "prompt" && answer,
-        h(
-          "div",
-          { class: "buttons" },
-          asked.kind !== "alert" && h("button", { type: "button", disabled: !canAct, onclick: () => send(false) }, no),
-          h("button", { type: "submit", class: "primary", disabled: !canAct }, yes),
-        ),
-      ),
-    );
-  }
-
-  /** What lies over the picture while there is none, or no current one. */
-  renderCover() {
-    const { cover, live, screen } = this;
-    if (!cover || !screen) return;
-    const state = live?.state ?? "stopped";
-    const hasPicture = this.size !== null;
-    screen.classList.toggle("blank", !hasPicture);
-    screen.classList.toggle("old", hasPicture && state !== "live" && state !== "paused");
-    const seconds = live?.retryAt ? secondsUntil(live.retryAt) : 0;
-    const isNone = state === "live" && live?.session?.live === "none";
-    const key = `${state} ${hasPicture} ${live?.reason ?? ""} ${state === "waiting" ? seconds : ""} ${isNone} ${live?.session?.status}`;
-    if (cover.dataset["key"] === key) return;
-    const isSame = cover.dataset["state"] === state && state === "waiting";
-    cover.dataset["key"] = key;
-    cover.dataset["state"] = state;
-    const when = seconds > 0 ? `Trying again in ${seconds} s` : "Trying again";
-    if (isSame) {
-      // Only the number changes, and whoever is about to press the button keeps it.
-      const words = cover.querySelector(".when");
-      if (words) say(words, when);
-      return;
-    }
-    cover.hidden = (state === "live" && !isNone) || (state === "paused" && hasPicture) || !live;
-    const again = h("button", { type: "button", class: "primary", onclick: () => this.live?.retry() }, "Try now");
-    if (state === "waiting") fill(cover, this.card("alert", live?.reason ?? "", h("p", { class: "when" }, when), again));
-    else if (state === "error") fill(cover, this.card("alert", live?.reason || "The browser has failed.", null, again));
-    else if (state === "stopped") {
-      const anew = h(
-        "button",
-        { type: "button", class: "primary", onclick: () => this.dispatchEvent(new CustomEvent("greenroom-restart", { bubbles: true, composed: true })) },
-        "Start a new session",
-      );
-      const reason = live?.reason === "This session has ended." ? "" : (live?.reason ?? "");
-      fill(cover, this.card("stop", "This session has ended", h("p", {}, reason), anew, h("slot", { name: "ended" })));
-    } else if (isNone) fill(cover, this.card("info", "There is no picture of this browser", h("p", {}, "Its server offers neither a screencast nor a screenshot tool."), null));
-    else {
-      const words = live?.session?.status === "starting" ? "The browser is starting" : hasPicture ? "Connecting" : "Waiting for the first picture";
-      fill(cover, h("div", { class: "card quiet" }, h("span", { class: "spinner" }), h("p", {}, words)));
-    }
-  }
-
-  /**
-   * @param {import("./icons.js").IconName} drawing
-   * @param {string} heading
-   * @param {HTMLElement | null} more
-   * @param {...(HTMLElement | null)} buttons
-   */
-  card(drawing, heading, more, ...buttons) {
-    return h("div", { class: "card" }, icon(drawing), h("p", { class: "heading" }, heading), more, ...buttons);
   }
 }
 

@@ -11,6 +11,10 @@ import { Backoff } from "./backoff.js";
 /** How long somebody waits to hear what became of what they did. */
 const ANSWER_WITHIN = 20_000;
 
+/** A connection on which nothing came for so long is asked whether it still is one. */
+const SILENT_FOR = 15_000;
+const LOOK_EVERY = 5000;
+
 /** Close code of a session that has ended. */
 const GONE = 4404;
 
@@ -61,23 +65,54 @@ export class Live extends EventTarget {
     this.age = null;
     /** How far the server's clock is ahead of ours at least. */
     this.ahead = 0;
-    this.opened = 0;
+    this.heardAt = 0;
+    /** @type {ReturnType<typeof setInterval> | undefined} */
+    this.looking = undefined;
+    this.isOffline = () => {
+      if (this.socket) {
+        this.drop();
+        this.wait("This computer is offline.");
+      }
+    };
+    this.isOnline = () => this.state === "waiting" && this.retry();
     /** The question why a connection was refused. @type {AbortController | null} */
     this.asking = null;
   }
 
   open() {
+    window.addEventListener("offline", this.isOffline);
+    window.addEventListener("online", this.isOnline);
+    this.looking = setInterval(() => void this.probe(), LOOK_EVERY);
     this.connect();
+  }
+
+  /** Asks for what it has already: whoever is still there answers. */
+  async probe() {
+    const { socket } = this;
+    if (!this.isConnected || document.hidden || Date.now() - this.heardAt < SILENT_FOR) return;
+    this.heardAt = Date.now();
+    const { quality, maxWidth, interval } = this.options;
+    await this.ask(
+      { type: "view", quality, maxWidth, interval: this.isPaused ? PAUSED_INTERVAL : interval },
+      LOOK_EVERY,
+    );
+    if (this.socket === socket && socket && Date.now() - this.heardAt >= LOOK_EVERY) {
+      this.drop();
+      this.wait("The connection was lost.");
+    }
   }
 
   /** Tries again at once. */
   retry() {
-    if (this.isClosed || this.state === "stopped") return;
-    this.connect();
+    const isFine = this.isConnected && this.state !== "error";
+    if (!this.isClosed && this.state !== "stopped" && !isFine) this.connect();
   }
 
   close() {
     this.isClosed = true;
+    window.removeEventListener("offline", this.isOffline);
+    window.removeEventListener("online", this.isOnline);
+    clearInterval(this.looking);
     this.backoff.cancel();
     this.asking?.abort();
     this.drop();
@@ -112,7 +147,7 @@ export class Live extends EventTarget {
     let hasOpened = false;
     socket.addEventListener("open", () => {
       hasOpened = true;
-      this.opened += 1;
+      this.heardAt = Date.now();
       this.backoff.reset();
     });
     socket.addEventListener("message", (event) => {
@@ -182,6 +217,7 @@ export class Live extends EventTarget {
 
   /** @param {unknown} data */
   receive(data) {
+    this.heardAt = Date.now();
     if (data instanceof Blob) {
       const header = this.header;
       this.header = null;
@@ -291,14 +327,16 @@ export class Live extends EventTarget {
   /**
    * Sends and tells what became of it.
    * @param {Up} message
+   * @param {number} [within] milliseconds
    * @returns {Promise<string | null>} what went wrong
    */
-  ask(message) {
+  ask(message, within = ANSWER_WITHIN) {
     const id = (this.lastId += 1);
-    if (!this.socket || this.socket.readyState !== WebSocket.OPEN) return Promise.resolve("There is no connection now.");
+    if (!this.socket || this.socket.readyState !== WebSocket.OPEN)
+      return Promise.resolve("There is no connection now.");
     this.socket.send(JSON.stringify({ ...message, id }));
     return new Promise((settle) => {
-      const timer = setTimeout(() => this.settle(id, "There was no answer in time."), ANSWER_WITHIN);
+      const timer = setTimeout(() => this.settle(id, "There was no answer in time."), within);
       this.waiting.set(id, { settle, timer });
     });
   }

@@ -49,14 +49,51 @@ export class Preview extends HTMLElement {
       { type: "button", class: "grip", "aria-label": "Move the window: drag, or arrow keys", title: "Move" },
       icon("grip"),
     );
-    this.small = h("button", { type: "button", class: "tool", onclick: () => this.setMode(this.mode === "small" ? "normal" : "small") });
-    this.large = h("button", { type: "button", class: "tool", onclick: () => this.setMode(this.mode === "large" ? "normal" : "large") });
-    const end = h("button", { type: "button", class: "tool", "aria-label": "Close", title: "Close", onclick: () => this.close() }, icon("close"));
-    this.bar = h("div", { class: "title-bar" }, this.grip, this.light, this.heading, this.word, h("span", { class: "tools" }, this.small, this.large, end));
-    this.corner = h("button", { type: "button", class: "corner", "aria-label": "Resize the window: drag, or arrow keys", title: "Resize" }, icon("resize"));
+    this.small = h("button", {
+      type: "button",
+      class: "tool",
+      onclick: () => this.setMode(this.mode === "small" ? "normal" : "small"),
+    });
+    this.large = h("button", {
+      type: "button",
+      class: "tool",
+      onclick: () => this.setMode(this.mode === "large" ? "normal" : "large"),
+    });
+    const end = h(
+      "button",
+      { type: "button", class: "tool", "aria-label": "Close", title: "Close", onclick: () => this.close() },
+      icon("close"),
+    );
+    this.bar = h(
+      "div",
+      { class: "title-bar" },
+      this.grip,
+      this.light,
+      this.heading,
+      this.word,
+      h("span", { class: "tools" }, this.small, this.large, end),
+    );
+    this.corner = h(
+      "button",
+      { type: "button", class: "corner", "aria-label": "Resize the window: drag, or arrow keys", title: "Resize" },
+      icon("resize"),
+    );
     this.problem = h("p", { class: "problem", role: "alert", hidden: true });
-    this.startButton = h("button", { type: "button", class: "start", onclick: () => void this.start() }, icon("play"), "Start browser");
-    this.none = h("div", { class: "none" }, icon("browser"), h("p", { class: "none-heading" }, "No browser is running"), h("p", {}, "Start one to browse together with the assistant."), this.startButton, this.problem);
+    this.startButton = h(
+      "button",
+      { type: "button", class: "start", onclick: () => void this.start() },
+      icon("play"),
+      "Start browser",
+    );
+    this.none = h(
+      "div",
+      { class: "none" },
+      icon("browser"),
+      h("p", { class: "none-heading" }, "No browser is running"),
+      h("p", {}, "Start one to browse together with the assistant."),
+      this.startButton,
+      this.problem,
+    );
     this.body = h("div", { class: "body", id: "body" });
     this.frame = h("section", { class: "window", "aria-label": "Browser preview" }, this.bar, this.body, this.corner);
     root.append(this.frame);
@@ -104,7 +141,8 @@ export class Preview extends HTMLElement {
   /** Shows what the attributes ask for. */
   update() {
     const session = this.getAttribute("session") ?? "";
-    const wanted = this.isOpen && session !== "" ? [this.getAttribute("src"), session, this.getAttribute("token")].join("\n") : "";
+    const wanted =
+      this.isOpen && session !== "" ? [this.getAttribute("src"), session, this.getAttribute("token")].join("\n") : "";
     if (wanted !== this.attached) {
       this.attached = wanted;
       if (wanted === "") this.live.detach();
@@ -134,14 +172,17 @@ export class Preview extends HTMLElement {
     this.startButton.disabled = true;
     say(this.word, "Starting");
     const before = this.live.session;
-    const conversation = this.getAttribute("conversation") ?? before?.conversationId ?? `preview-${Date.now().toString(36)}`;
+    const conversation =
+      this.getAttribute("conversation") ?? before?.conversationId ?? `preview-${Date.now().toString(36)}`;
     const profile = this.getAttribute("profile") ?? before?.profileId ?? "default";
     try {
       const { sessionId, mcpEndpoint } = await this.client.start(conversation, profile);
       this.attached = "";
       this.setAttribute("session", sessionId);
       this.update();
-      this.dispatchEvent(new CustomEvent("greenroom-started", { bubbles: true, composed: true, detail: { sessionId, mcpEndpoint } }));
+      this.dispatchEvent(
+        new CustomEvent("greenroom-started", { bubbles: true, composed: true, detail: { sessionId, mcpEndpoint } }),
+      );
     } catch (error) {
       const text = error instanceof Error ? error.message : String(error);
       this.problem.textContent = text;
@@ -158,15 +199,26 @@ export class Preview extends HTMLElement {
     this.light.className = `light ${state}`;
     say(this.word, hasSession ? LINK_WORDS[state] : "No browser");
     const session = this.live.session;
-    say(this.heading, hasSession ? session?.pageTitle || session?.currentUrl || this.getAttribute("session") || "Browser" : "Browser");
-    const label = (/** @type {HTMLElement} */ button, /** @type {string} */ text, /** @type {import("./icons.js").IconName} */ drawing) => {
+    say(
+      this.heading,
+      hasSession ? session?.pageTitle || session?.currentUrl || this.getAttribute("session") || "Browser" : "Browser",
+    );
+    const label = (
+      /** @type {HTMLElement} */ button,
+      /** @type {string} */ text,
+      /** @type {import("./icons.js").IconName} */ drawing,
+    ) => {
       if (button.getAttribute("aria-label") === text) return;
       attribute(button, "aria-label", text);
       attribute(button, "title", text);
       fill(button, icon(drawing));
     };
     label(this.small, this.mode === "small" ? "Restore" : "Minimise", this.mode === "small" ? "up" : "minus");
-    label(this.large, this.mode === "large" ? "Restore size" : "Maximise", this.mode === "large" ? "restore" : "square");
+    label(
+      this.large,
+      this.mode === "large" ? "Restore size" : "Maximise",
+      this.mode === "large" ? "restore" : "square",
+    );
     attribute(this, "data-mode", this.mode);
   }
 
@@ -182,9 +234,17 @@ export class Preview extends HTMLElement {
     const width = Math.min(560, window.innerWidth - 2 * MARGIN);
     const height = isNarrow ? Math.min(400, window.innerHeight * 0.55) : Math.min(460, window.innerHeight - 2 * MARGIN);
     // A phone's page has what matters at its end; elsewhere the corner at the end is where windows like this are.
-    const given = isNarrow ? { x: MARGIN, y: 64 } : { x: window.innerWidth - width - 24, y: window.innerHeight - height - 24 };
-    const number = (/** @type {unknown} */ value, /** @type {number} */ other) => (typeof value === "number" && Number.isFinite(value) ? value : other);
-    this.box = { x: number(found?.x, given.x), y: number(found?.y, given.y), width: number(found?.width, width), height: number(found?.height, height) };
+    const given = isNarrow
+      ? { x: MARGIN, y: 64 }
+      : { x: window.innerWidth - width - 24, y: window.innerHeight - height - 24 };
+    const number = (/** @type {unknown} */ value, /** @type {number} */ other) =>
+      typeof value === "number" && Number.isFinite(value) ? value : other;
+    this.box = {
+      x: number(found?.x, given.x),
+      y: number(found?.y, given.y),
+      width: number(found?.width, width),
+      height: number(found?.height, height),
+    };
     this.mode = found?.mode === "small" || found?.mode === "large" ? found.mode : "normal";
     this.place();
   }
@@ -207,10 +267,16 @@ export class Preview extends HTMLElement {
     const room = { width: window.innerWidth, height: window.innerHeight };
     const { frame, mode } = this;
     if (mode === "large") {
-      Object.assign(frame.style, { left: `${MARGIN}px`, top: `${MARGIN}px`, width: `${room.width - 2 * MARGIN}px`, height: `${room.height - 2 * MARGIN}px` });
+      Object.assign(frame.style, {
+        left: `${MARGIN}px`,
+        top: `${MARGIN}px`,
+        width: `${room.width - 2 * MARGIN}px`,
+        height: `${room.height - 2 * MARGIN}px`,
+      });
       return;
     }
-    const limit = (/** @type {number} */ value, /** @type {number} */ least, /** @type {number} */ most) => Math.max(least, Math.min(value, most));
+    const limit = (/** @type {number} */ value, /** @type {number} */ least, /** @type {number} */ most) =>
+      Math.max(least, Math.min(value, most));
     const width = limit(this.box.width, Math.min(LEAST.width, room.width - 2 * MARGIN), room.width - 2 * MARGIN);
     const height = limit(this.box.height, Math.min(LEAST.height, room.height - 2 * MARGIN), room.height - 2 * MARGIN);
     const shown = mode === "small" ? BAR : height;
@@ -242,9 +308,13 @@ export class Preview extends HTMLElement {
       // A pointer that is gone already cannot be held.
     }
     this.frame.classList.add("held");
-    target.addEventListener("pointermove", (moved) => {
-      this.change(what, from.box, moved.clientX - from.x, moved.clientY - from.y);
-    }, { signal });
+    target.addEventListener(
+      "pointermove",
+      (moved) => {
+        this.change(what, from.box, moved.clientX - from.x, moved.clientY - from.y);
+      },
+      { signal },
+    );
     const end = () => {
       over.abort();
       this.frame.classList.remove("held");
@@ -284,7 +354,11 @@ export class Preview extends HTMLElement {
     else {
       // It grows towards the corner that is pulled, and stops at the edge of the window.
       const most = { width: window.innerWidth - MARGIN - from.x, height: window.innerHeight - MARGIN - from.y };
-      this.box = { ...from, width: Math.min(Math.max(from.width + dx, LEAST.width), most.width), height: Math.min(Math.max(from.height + dy, LEAST.height), most.height) };
+      this.box = {
+        ...from,
+        width: Math.min(Math.max(from.width + dx, LEAST.width), most.width),
+        height: Math.min(Math.max(from.height + dy, LEAST.height), most.height),
+      };
     }
     this.place();
   }

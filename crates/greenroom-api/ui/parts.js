@@ -122,7 +122,12 @@ export function empty(heading, ...more) {
  */
 export function problem(error, retry) {
   const text = error instanceof Error ? error.message : String(error);
-  const heading = error instanceof ApiError && error.status === 404 ? "Not found" : error instanceof ApiError && error.status === 410 ? "No longer on record" : "That did not work";
+  const heading =
+    error instanceof ApiError && error.status === 404
+      ? "Not found"
+      : error instanceof ApiError && error.status === 410
+        ? "No longer on record"
+        : "That did not work";
   return h(
     "div",
     { class: "empty problem", role: "alert" },

@@ -14,7 +14,15 @@ const SIZES = [
   ["device", "A device of Playwright’s"],
 ];
 
-const DEVICES = ["iPhone 15", "iPhone 15 Pro Max", "Pixel 7", "Galaxy S9+", "iPad Mini", "iPad Pro 11", "Desktop Chrome HiDPI"];
+const DEVICES = [
+  "iPhone 15",
+  "iPhone 15 Pro Max",
+  "Pixel 7",
+  "Galaxy S9+",
+  "iPad Mini",
+  "iPad Pro 11",
+  "Desktop Chrome HiDPI",
+];
 
 /** A conversation that nobody has had yet. */
 export const freshConversation = () => `web-${Date.now().toString(36)}`;
@@ -25,7 +33,13 @@ export const freshConversation = () => `web-${Date.now().toString(36)}`;
  * @param {string} [more]
  */
 function field(label, control, more) {
-  return h("label", { class: "field" }, h("span", { class: "label" }, label), control, more && h("span", { class: "more" }, more));
+  return h(
+    "label",
+    { class: "field" },
+    h("span", { class: "label" }, label),
+    control,
+    more && h("span", { class: "more" }, more),
+  );
 }
 
 /**
@@ -35,7 +49,11 @@ function field(label, control, more) {
 export function startForm(onstart, pools) {
   const conversation = h("input", { type: "text", placeholder: "a new one", maxlength: 200, autocomplete: "off" });
   const profile = h("input", { type: "text", value: "default", required: true, maxlength: 200, autocomplete: "off" });
-  const size = h("select", {}, SIZES.map(([value, label]) => h("option", { value: value ?? "" }, label)));
+  const size = h(
+    "select",
+    {},
+    SIZES.map(([value, label]) => h("option", { value: value ?? "" }, label)),
+  );
   const width = h("input", { type: "number", min: 100, max: 8000, value: 1280, "aria-label": "Width" });
   const height = h("input", { type: "number", min: 100, max: 8000, value: 720, "aria-label": "Height" });
   const device = h("input", { type: "text", list: "devices", placeholder: "iPhone 15" });
@@ -49,7 +67,12 @@ export function startForm(onstart, pools) {
   named.hidden = true;
   const problem = h("p", { class: "form-problem", role: "alert", hidden: true });
   const remembered = recall("start");
-  if (remembered && typeof remembered === "object" && "size" in remembered && ["desktop", "tablet", "mobile"].includes(String(remembered.size))) {
+  if (
+    remembered &&
+    typeof remembered === "object" &&
+    "size" in remembered &&
+    ["desktop", "tablet", "mobile"].includes(String(remembered.size))
+  ) {
     size.value = String(remembered.size);
   }
   size.addEventListener("change", () => {
@@ -74,7 +97,12 @@ export function startForm(onstart, pools) {
   };
 
   const start = h("button", { type: "submit", class: "button primary" }, icon("plus"), "Start a session");
-  const more = h("button", { type: "button", class: "button", "aria-expanded": "false", "aria-controls": "start-options" }, icon("sliders"), "Options");
+  const more = h(
+    "button",
+    { type: "button", class: "button", "aria-expanded": "false", "aria-controls": "start-options" },
+    icon("sliders"),
+    "Options",
+  );
   const panel = h(
     "div",
     { class: "panel start-options", id: "start-options", hidden: true },
@@ -89,9 +117,17 @@ export function startForm(onstart, pools) {
       field("User agent", agent),
       field("Pool", pool),
       field("Ends after minutes without use", idle),
-      h("div", { class: "wide" }, field("Storage state (JSON)", state, "Cookies and local storage to begin with, as Playwright saves them")),
+      h(
+        "div",
+        { class: "wide" },
+        field("Storage state (JSON)", state, "Cookies and local storage to begin with, as Playwright saves them"),
+      ),
     ),
-    h("datalist", { id: "devices" }, DEVICES.map((value) => h("option", { value }))),
+    h(
+      "datalist",
+      { id: "devices" },
+      DEVICES.map((value) => h("option", { value })),
+    ),
     poolList,
   );
   more.addEventListener("click", () => {
@@ -100,14 +136,26 @@ export function startForm(onstart, pools) {
     poolList.replaceChildren(...pools().map((value) => h("option", { value })));
     if (!panel.hidden) conversation.focus();
   });
-  const form = h("form", { class: "start", "aria-label": "Start a session" }, h("div", { class: "buttons" }, more, start), panel, problem);
+  const form = h(
+    "form",
+    { class: "start", "aria-label": "Start a session" },
+    h("div", { class: "buttons" }, more, start),
+    panel,
+    problem,
+  );
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     problem.hidden = true;
     start.disabled = true;
     start.classList.add("busy");
     try {
-      onstart(await client.start(conversation.value.trim() || freshConversation(), profile.value.trim() || "default", options()));
+      onstart(
+        await client.start(
+          conversation.value.trim() || freshConversation(),
+          profile.value.trim() || "default",
+          options(),
+        ),
+      );
     } catch (error) {
       problem.textContent = error instanceof Error ? error.message : String(error);
       problem.hidden = false;

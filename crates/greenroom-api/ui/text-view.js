@@ -23,13 +23,24 @@ export function textView(lines, { label, whole }) {
       "div",
       { class: `line ${kind}` },
       h("span", { class: "n", "data-n": number ?? "" }),
-      (kind === "added" || kind === "removed") && h("span", { class: "sign" }, h("span", { "aria-hidden": "true" }, sign), h("span", { class: "spoken" }, words)),
+      (kind === "added" || kind === "removed") &&
+        h("span", { class: "sign" }, h("span", { "aria-hidden": "true" }, sign), h("span", { class: "spoken" }, words)),
       body,
     );
     return { row, body, text, lower: text.toLowerCase(), isMarked: false };
   });
-  const area = h("div", { class: "lines", tabindex: "0", role: "region", "aria-label": label }, rows.map(({ row }) => row));
-  const input = h("input", { type: "search", placeholder: "Search", "aria-label": `Search in: ${label}`, autocomplete: "off", spellcheck: "false" });
+  const area = h(
+    "div",
+    { class: "lines", tabindex: "0", role: "region", "aria-label": label },
+    rows.map(({ row }) => row),
+  );
+  const input = h("input", {
+    type: "search",
+    placeholder: "Search",
+    "aria-label": `Search in: ${label}`,
+    autocomplete: "off",
+    spellcheck: "false",
+  });
   const count = h("span", { class: "found", role: "status" });
   /** @type {HTMLElement[]} */
   let marks = [];
@@ -80,8 +91,30 @@ export function textView(lines, { label, whole }) {
     else go(1);
   };
 
-  const back = h("button", { type: "button", class: "icon-button small", "aria-label": "Previous find", title: "Previous (Shift+Enter)", disabled: true, onclick: () => go(-1) }, icon("up"));
-  const next = h("button", { type: "button", class: "icon-button small", "aria-label": "Next find", title: "Next (Enter)", disabled: true, onclick: () => go(1) }, icon("down"));
+  const back = h(
+    "button",
+    {
+      type: "button",
+      class: "icon-button small",
+      "aria-label": "Previous find",
+      title: "Previous (Shift+Enter)",
+      disabled: true,
+      onclick: () => go(-1),
+    },
+    icon("up"),
+  );
+  const next = h(
+    "button",
+    {
+      type: "button",
+      class: "icon-button small",
+      "aria-label": "Next find",
+      title: "Next (Enter)",
+      disabled: true,
+      onclick: () => go(1),
+    },
+    icon("down"),
+  );
   let timer = 0;
   input.addEventListener("input", () => {
     clearTimeout(timer);
@@ -95,7 +128,16 @@ export function textView(lines, { label, whole }) {
   return h(
     "div",
     { class: "text-view" },
-    h("div", { class: "text-bar" }, h("span", { class: "search-box" }, icon("search"), input), count, back, next, h("span", { class: "spacer" }), copyButton(whole, `Copy: ${label}`)),
+    h(
+      "div",
+      { class: "text-bar" },
+      h("span", { class: "search-box" }, icon("search"), input),
+      count,
+      back,
+      next,
+      h("span", { class: "spacer" }),
+      copyButton(whole, `Copy: ${label}`),
+    ),
     area,
   );
 }

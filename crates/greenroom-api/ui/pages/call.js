@@ -51,7 +51,12 @@ export class CallPage extends Page {
       this.call = await client.call(this.ref, this.signal);
     } catch (error) {
       if (!this.isLeaving(error)) {
-        fill(this, h("h1", { class: "spoken" }, "Call"), problem(error, () => void this.load()), h("p", { class: "centre" }, h("a", { href: "/history" }, "Go to the history")));
+        fill(
+          this,
+          h("h1", { class: "spoken" }, "Call"),
+          problem(error, () => void this.load()),
+          h("p", { class: "centre" }, h("a", { href: "/history" }, "Go to the history")),
+        );
       }
       return;
     }
@@ -70,22 +75,59 @@ export class CallPage extends Page {
       { id: "result", label: "Result", make: () => this.result(call) },
       { id: "snapshot", label: "Snapshot", make: () => this.snapshot(call) },
       { id: "changes", label: "Changes", make: () => this.changes(call) },
-      { id: "console", label: metadata.console_error_count > 0 ? `Console (${plural(metadata.console_error_count, "error")})` : "Console", make: () => this.console(call) },
+      {
+        id: "console",
+        label:
+          metadata.console_error_count > 0 ? `Console (${plural(metadata.console_error_count, "error")})` : "Console",
+        make: () => this.console(call),
+      },
     ];
     this.tabs = sections.map(({ id, label, make }) => {
-      const panel = h("div", { class: "tab-panel", role: "tabpanel", id: `panel-${id}`, "aria-labelledby": `tab-${id}`, hidden: true });
-      const button = h("button", { type: "button", role: "tab", id: `tab-${id}`, "aria-controls": `panel-${id}`, onclick: () => this.choose(id, true) }, label);
+      const panel = h("div", {
+        class: "tab-panel",
+        role: "tabpanel",
+        id: `panel-${id}`,
+        "aria-labelledby": `tab-${id}`,
+        hidden: true,
+      });
+      const button = h(
+        "button",
+        {
+          type: "button",
+          role: "tab",
+          id: `tab-${id}`,
+          "aria-controls": `panel-${id}`,
+          onclick: () => this.choose(id, true),
+        },
+        label,
+      );
       let isMade = false;
       return {
-        id, button, panel,
+        id,
+        button,
+        panel,
         open: () => {
-          if (!isMade) void make().then((content) => fill(panel, content), (error) => this.isLeaving(error) || ((isMade = false), fill(panel, problem(error, () => this.choose(id, false)))));
+          if (!isMade)
+            void make().then(
+              (content) => fill(panel, content),
+              (error) =>
+                this.isLeaving(error) ||
+                ((isMade = false),
+                fill(
+                  panel,
+                  problem(error, () => this.choose(id, false)),
+                )),
+            );
           if (!isMade) fill(panel, loading());
           isMade = true;
         },
       };
     });
-    const tablist = h("div", { class: "tablist", role: "tablist", "aria-label": "What is on record" }, this.tabs.map(({ button }) => button));
+    const tablist = h(
+      "div",
+      { class: "tablist", role: "tablist", "aria-label": "What is on record" },
+      this.tabs.map(({ button }) => button),
+    );
     tablist.addEventListener("keydown", (event) => this.arrow(event));
     fill(
       this,
@@ -95,9 +137,23 @@ export class CallPage extends Page {
         h(
           "div",
           { class: "head-words" },
-          h("nav", { class: "crumbs", "aria-label": "Where this is" }, h("a", { href: "/history" }, "History"), icon("right"), call.session_id && h("a", { class: "ellipsis", href: sessionLink(call.session_id) }, call.session_id), call.session_id && icon("right")),
+          h(
+            "nav",
+            { class: "crumbs", "aria-label": "Where this is" },
+            h("a", { href: "/history" }, "History"),
+            icon("right"),
+            call.session_id && h("a", { class: "ellipsis", href: sessionLink(call.session_id) }, call.session_id),
+            call.session_id && icon("right"),
+          ),
           h("h1", { class: isPerson(call.tool) ? "" : "mono" }, doing(call.tool)),
-          h("div", { class: "summary" }, statusChip(call.status), isPerson(call.tool) && h("span", { class: "chip plain" }, icon("person"), "person"), h("span", {}, duration(call.duration_ms)), h("time", { datetime: call.timestamp }, full(call.timestamp))),
+          h(
+            "div",
+            { class: "summary" },
+            statusChip(call.status),
+            isPerson(call.tool) && h("span", { class: "chip plain" }, icon("person"), "person"),
+            h("span", {}, duration(call.duration_ms)),
+            h("time", { datetime: call.timestamp }, full(call.timestamp)),
+          ),
         ),
         h("div", { class: "buttons" }, this.earlier, this.later),
       ),
@@ -108,10 +164,30 @@ export class CallPage extends Page {
         h(
           "aside",
           { class: "side", "aria-label": "The call" },
-          h("section", { class: "panel padded", "aria-labelledby": "arguments-heading" }, h("div", { class: "row" }, h("h2", { id: "arguments-heading" }, "Arguments"), hasArguments(call.params) && copyButton(pretty(call.params), "Copy the arguments")), args(call.params)),
-          h("section", { class: "panel padded", "aria-labelledby": "details-heading" }, h("h2", { id: "details-heading" }, "Details"), this.details(call)),
+          h(
+            "section",
+            { class: "panel padded", "aria-labelledby": "arguments-heading" },
+            h(
+              "div",
+              { class: "row" },
+              h("h2", { id: "arguments-heading" }, "Arguments"),
+              hasArguments(call.params) && copyButton(pretty(call.params), "Copy the arguments"),
+            ),
+            args(call.params),
+          ),
+          h(
+            "section",
+            { class: "panel padded", "aria-labelledby": "details-heading" },
+            h("h2", { id: "details-heading" }, "Details"),
+            this.details(call),
+          ),
         ),
-        h("section", { class: "panel record", "aria-label": "On record" }, tablist, this.tabs.map(({ panel }) => panel)),
+        h(
+          "section",
+          { class: "panel record", "aria-label": "On record" },
+          tablist,
+          this.tabs.map(({ panel }) => panel),
+        ),
       ),
     );
     this.chooseByHash();
@@ -152,18 +228,32 @@ export class CallPage extends Page {
 
   /** @param {CallRecord} call */
   details(call) {
-    const row = (/** @type {string} */ name, /** @type {import("../dom.js").Child} */ value) => value && h("div", {}, h("dt", {}, name), h("dd", {}, value));
+    const row = (/** @type {string} */ name, /** @type {import("../dom.js").Child} */ value) =>
+      value && h("div", {}, h("dt", {}, name), h("dd", {}, value));
     const { parent } = call;
     return h(
       "dl",
       { class: "facts" },
-      row("Ref id", h("span", { class: "with-copy" }, h("code", { class: "ellipsis", title: call.ref_id }, call.ref_id), copyButton(call.ref_id, "Copy the ref id"))),
-      call.session_id && row("Session", h("a", { class: "ellipsis", href: sessionLink(call.session_id) }, call.session_id)),
+      row(
+        "Ref id",
+        h(
+          "span",
+          { class: "with-copy" },
+          h("code", { class: "ellipsis", title: call.ref_id }, call.ref_id),
+          copyButton(call.ref_id, "Copy the ref id"),
+        ),
+      ),
+      call.session_id &&
+        row("Session", h("a", { class: "ellipsis", href: sessionLink(call.session_id) }, call.session_id)),
       row("Pool", [call.pool, call.instance && `instance ${call.instance}`].filter(Boolean).join(" · ")),
       row("Page", call.title),
       call.url && row("Address", h("code", { class: "wrap" }, call.url)),
       parent && row("Step of", h("a", { class: "mono", href: callLink(parent) }, parent.slice(0, 8))),
-      row("Console", call.metadata.has_console_logs && (call.metadata.console_error_count > 0 ? plural(call.metadata.console_error_count, "error") : "no errors")),
+      row(
+        "Console",
+        call.metadata.has_console_logs &&
+          (call.metadata.console_error_count > 0 ? plural(call.metadata.console_error_count, "error") : "no errors"),
+      ),
     );
   }
 
@@ -190,23 +280,44 @@ export class CallPage extends Page {
       const href = client.blob(blob.uri);
       if (!href) continue;
       if (PICTURE.test(blob.mime_type) && pictures === 0) shown.push(picture(href, call));
-      else shown.push(h("a", { class: "button", href, target: "_blank", rel: "noopener" }, icon("file"), `${blob.mime_type} · ${bytes(blob.size)}`));
+      else
+        shown.push(
+          h(
+            "a",
+            { class: "button", href, target: "_blank", rel: "noopener" },
+            icon("file"),
+            `${blob.mime_type} · ${bytes(blob.size)}`,
+          ),
+        );
     }
-    return shown.length > 0 ? h("div", { class: "blocks" }, shown) : empty(isPerson(call.tool) ? "A person’s doing has no result" : "There is no result");
+    return shown.length > 0
+      ? h("div", { class: "blocks" }, shown)
+      : empty(isPerson(call.tool) ? "A person’s doing has no result" : "There is no result");
   }
 
   /** @param {any} block */
   block(block) {
     const type = String(block?.type ?? "");
     if (type === "text" && typeof block.text === "string") return code(block.text, "Text");
-    if (type === "image" && PICTURE.test(String(block.mimeType)) && typeof block.data === "string" && !block.data.startsWith("blob:")) {
+    if (
+      type === "image" &&
+      PICTURE.test(String(block.mimeType)) &&
+      typeof block.data === "string" &&
+      !block.data.startsWith("blob:")
+    ) {
       return picture(`data:${block.mimeType};base64,${block.data}`, this.call);
     }
     const uri = String(block?.uri ?? block?.resource?.uri ?? block?.data ?? "");
     const href = client.blob(uri);
     const kind = String(block?.mimeType ?? block?.resource?.mimeType ?? "");
     if (href && PICTURE.test(kind)) return picture(href, this.call);
-    if (href) return h("a", { class: "button", href, target: "_blank", rel: "noopener" }, icon("file"), String(block.name ?? (kind || "File")));
+    if (href)
+      return h(
+        "a",
+        { class: "button", href, target: "_blank", rel: "noopener" },
+        icon("file"),
+        String(block.name ?? (kind || "File")),
+      );
     return code(pretty(block), type || "Block");
   }
 
@@ -215,22 +326,46 @@ export class CallPage extends Page {
     if (!call.metadata.has_snapshot) return empty("This call has brought no snapshot along");
     const { text, isCut } = await client.content(call.ref_id, { part: "snapshot" }, this.signal);
     if (text === "") return empty("The snapshot is empty");
-    return h("div", {}, textView(numbered(text), { label: "Snapshot of the page", whole: text }), isCut && h("p", { class: "quiet padded" }, "It is longer than what is shown here."));
+    return h(
+      "div",
+      {},
+      textView(numbered(text), { label: "Snapshot of the page", whole: text }),
+      isCut && h("p", { class: "quiet padded" }, "It is longer than what is shown here."),
+    );
   }
 
   /** @param {CallRecord} call */
   async changes(call) {
-    if (!call.metadata.has_snapshot) return empty("This call has brought no snapshot along", "so there is nothing to compare.");
+    if (!call.metadata.has_snapshot)
+      return empty("This call has brought no snapshot along", "so there is nothing to compare.");
     const before = await (this.lastSnapshot ??= this.snapshotBefore(call));
     if (!before) return empty("This is the session’s first snapshot", "so there is nothing to compare it with.");
     const { text } = await client.content(call.ref_id, { part: "snapshot", since: before.ref_id }, this.signal);
-    const against = h("span", {}, "Compared with ", h("a", { href: callLink(before.ref_id) }, doing(before.tool)), before.url && before.url !== call.url ? `, which was on ${brief(before.url)}` : "");
-    if (text === "") return h("div", {}, h("p", { class: "padded quiet" }, against), empty("Nothing has changed on the page"));
+    const against = h(
+      "span",
+      {},
+      "Compared with ",
+      h("a", { href: callLink(before.ref_id) }, doing(before.tool)),
+      before.url && before.url !== call.url ? `, which was on ${brief(before.url)}` : "",
+    );
+    if (text === "")
+      return h("div", {}, h("p", { class: "padded quiet" }, against), empty("Nothing has changed on the page"));
     const { lines, added, removed } = changes(text);
     return h(
       "div",
       { class: "diff" },
-      h("p", { class: "padded quiet" }, against, h("span", { class: "counts" }, h("span", { class: "plus" }, `+${added}`), " ", h("span", { class: "minus" }, `−${removed}`))),
+      h(
+        "p",
+        { class: "padded quiet" },
+        against,
+        h(
+          "span",
+          { class: "counts" },
+          h("span", { class: "plus" }, `+${added}`),
+          " ",
+          h("span", { class: "minus" }, `−${removed}`),
+        ),
+      ),
       textView(lines, { label: "Changes since the snapshot before", whole: text }),
     );
   }
@@ -242,15 +377,36 @@ export class CallPage extends Page {
     /** @type {Map<string, string>} */
     const known = new Map();
     const show = async (/** @type {string} */ level) => {
-      for (const button of filter.children) attribute(button, "aria-pressed", String(button.getAttribute("data-level") === level));
+      for (const button of filter.children)
+        attribute(button, "aria-pressed", String(button.getAttribute("data-level") === level));
       const text = known.get(level) ?? (await client.console(call.ref_id, level, this.signal));
       known.set(level, text);
-      fill(list, text === "" ? h("li", { class: "quiet" }, "No message of this level.") : messages(text).map(({ level, text }) => h("li", { class: level }, h("span", { class: "level" }, level), h("span", { class: "t" }, text))));
+      fill(
+        list,
+        text === ""
+          ? h("li", { class: "quiet" }, "No message of this level.")
+          : messages(text).map(({ level, text }) =>
+              h("li", { class: level }, h("span", { class: "level" }, level), h("span", { class: "t" }, text)),
+            ),
+      );
     };
     const filter = h(
       "div",
       { class: "segments", role: "group", "aria-label": "Levels" },
-      LEVELS.map(([level, label]) => h("button", { type: "button", "data-level": level ?? "", onclick: () => void show(level ?? "").catch((error) => this.isLeaving(error) || fill(list, h("li", {}, String(error.message)))) }, label)),
+      LEVELS.map(([level, label]) =>
+        h(
+          "button",
+          {
+            type: "button",
+            "data-level": level ?? "",
+            onclick: () =>
+              void show(level ?? "").catch(
+                (error) => this.isLeaving(error) || fill(list, h("li", {}, String(error.message))),
+              ),
+          },
+          label,
+        ),
+      ),
     );
     await show("");
     return h("div", {}, h("div", { class: "text-bar" }, filter), list);
@@ -267,7 +423,9 @@ export class CallPage extends Page {
     /** @type {string | null} */
     let before = call.ref_id;
     for (let count = 0; before !== null && count < PAGES; count += 1) {
-      const list = /** @type {import("../types.d.ts").CallList} */ (await client.calls({ session_id: call.session_id, before, limit: count === 0 ? 20 : PAGE }, this.signal));
+      const list = /** @type {import("../types.d.ts").CallList} */ (
+        await client.calls({ session_id: call.session_id, before, limit: count === 0 ? 20 : PAGE }, this.signal)
+      );
       const found = list.calls.find(({ metadata }) => metadata.has_snapshot);
       if (found) return found;
       before = list.next;
@@ -293,7 +451,9 @@ export class CallPage extends Page {
       /** @type {string | undefined} */
       let before;
       for (let count = 0; count < PAGES; count += 1) {
-        const list = /** @type {import("../types.d.ts").CallList} */ (await client.calls({ session_id: call.session_id, since: call.timestamp, before, limit: PAGE }, this.signal));
+        const list = /** @type {import("../types.d.ts").CallList} */ (
+          await client.calls({ session_id: call.session_id, since: call.timestamp, before, limit: PAGE }, this.signal)
+        );
         const at = list.calls.findIndex(({ ref_id }) => ref_id === call.ref_id);
         if (at !== -1) {
           link(this.later, list.calls[at - 1] ?? newer);
@@ -314,14 +474,22 @@ export class CallPage extends Page {
  * @param {string} label
  */
 function neighbour(side, label) {
-  return h("a", { class: "button", "aria-disabled": "true", "aria-label": label, role: "link" }, side === "left" && icon("left"), side === "left" ? "Previous" : "Next", side === "right" && icon("right"));
+  return h(
+    "a",
+    { class: "button", "aria-disabled": "true", "aria-label": label, role: "link" },
+    side === "left" && icon("left"),
+    side === "left" ? "Previous" : "Next",
+    side === "right" && icon("right"),
+  );
 }
 
 /** @param {unknown} params */
-const hasArguments = (params) => params !== null && params !== undefined && !(typeof params === "object" && Object.keys(params).length === 0);
+const hasArguments = (params) =>
+  params !== null && params !== undefined && !(typeof params === "object" && Object.keys(params).length === 0);
 
 /** @param {unknown} params */
-const args = (params) => (hasArguments(params) ? code(pretty(params), "Arguments") : h("p", { class: "quiet" }, "None"));
+const args = (params) =>
+  hasArguments(params) ? code(pretty(params), "Arguments") : h("p", { class: "quiet" }, "None");
 
 /**
  * @param {string} text
@@ -336,9 +504,19 @@ function code(text, label) {
  * @param {CallRecord | null} call
  */
 function picture(src, call) {
-  const image = h("img", { src, alt: `Picture that the call returned${call?.title ? ` of “${call.title}”` : ""}`, loading: "lazy" });
-  image.addEventListener("error", () => image.replaceWith(h("p", { class: "quiet" }, "The picture is no longer kept.")));
-  return h("a", { class: "picture", href: src.startsWith("data:") ? null : src, target: "_blank", rel: "noopener" }, image);
+  const image = h("img", {
+    src,
+    alt: `Picture that the call returned${call?.title ? ` of “${call.title}”` : ""}`,
+    loading: "lazy",
+  });
+  image.addEventListener("error", () =>
+    image.replaceWith(h("p", { class: "quiet" }, "The picture is no longer kept.")),
+  );
+  return h(
+    "a",
+    { class: "picture", href: src.startsWith("data:") ? null : src, target: "_blank", rel: "noopener" },
+    image,
+  );
 }
 
 /**

@@ -11,6 +11,7 @@ import { Page } from "./page.js";
 
 const PAGE = 50;
 const TYPING = 250;
+const MOST_NEWER = 500;
 
 /** @type {[string, string, number][]} */
 const RANGES = [
@@ -28,26 +29,84 @@ export class HistoryPage extends Page {
     this.classList.add("history-page");
     const asked = new URLSearchParams(location.search);
     const value = (/** @type {string} */ name) => asked.get(name) ?? "";
-    this.text = h("input", { type: "search", id: "text", value: value("q"), placeholder: "Search in arguments, addresses, titles, errors", autocomplete: "off", spellcheck: "false" });
-    this.session = h("input", { type: "text", id: "session", value: value("session"), list: "sessions", placeholder: "Any", autocomplete: "off", spellcheck: "false" });
-    this.tool = h("input", { type: "text", id: "tool", value: value("tool"), list: "tools", placeholder: "Any", autocomplete: "off", spellcheck: "false" });
-    this.status = h("select", { id: "status" }, [["", "Any"], ["success", "Success"], ["error", "Error"], ["pending", "Running"]].map(([status, label]) => h("option", { value: status ?? "", selected: status === value("status") }, label)));
+    this.text = h("input", {
+      type: "search",
+      id: "text",
+      value: value("q"),
+      placeholder: "Search in arguments, addresses, titles, errors",
+      autocomplete: "off",
+      spellcheck: "false",
+    });
+    this.session = h("input", {
+      type: "text",
+      id: "session",
+      value: value("session"),
+      list: "sessions",
+      placeholder: "Any",
+      autocomplete: "off",
+      spellcheck: "false",
+    });
+    this.tool = h("input", {
+      type: "text",
+      id: "tool",
+      value: value("tool"),
+      list: "tools",
+      placeholder: "Any",
+      autocomplete: "off",
+      spellcheck: "false",
+    });
+    this.status = h(
+      "select",
+      { id: "status" },
+      [
+        ["", "Any"],
+        ["success", "Success"],
+        ["error", "Error"],
+        ["pending", "Running"],
+      ].map(([status, label]) => h("option", { value: status ?? "", selected: status === value("status") }, label)),
+    );
     const range = value("since") || value("until") ? "custom" : value("range");
-    this.range = h("select", { id: "range" }, RANGES.map(([name, label]) => h("option", { value: name, selected: name === range }, label)));
+    this.range = h(
+      "select",
+      { id: "range" },
+      RANGES.map(([name, label]) => h("option", { value: name, selected: name === range }, label)),
+    );
     this.since = h("input", { type: "datetime-local", id: "since", value: local(value("since")) });
     this.until = h("input", { type: "datetime-local", id: "until", value: local(value("until")) });
-    this.custom = h("div", { class: "pair", hidden: range !== "custom" }, field("From", this.since), field("Until", this.until));
+    this.custom = h(
+      "div",
+      { class: "pair", hidden: range !== "custom" },
+      field("From", this.since),
+      field("Until", this.until),
+    );
     this.rows = h("tbody");
     this.table = h(
       "table",
       { class: "calls" },
       h("caption", { class: "spoken" }, "Calls, the newest first"),
-      h("thead", {}, h("tr", {}, ["Time", "Session", "Tool", "Status", "Took", "Page or error"].map((name) => h("th", { scope: "col" }, name)))),
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          ["Time", "Session", "Tool", "Status", "Took", "Page or error"].map((name) => h("th", { scope: "col" }, name)),
+        ),
+      ),
       this.rows,
     );
     this.state = h("div");
-    this.more = h("button", { type: "button", class: "button", hidden: true, onclick: () => void this.load(true) }, "Older");
-    this.fresh = h("button", { type: "button", class: "button fresh", hidden: true, onclick: () => void this.load(false) });
+    this.more = h(
+      "button",
+      { type: "button", class: "button", hidden: true, onclick: () => void this.load(true) },
+      "Older",
+    );
+    this.fresh = h("button", {
+      type: "button",
+      class: "button fresh",
+      hidden: true,
+      onclick: () => void this.load(false),
+    });
     this.tools = h("datalist", { id: "tools" });
     this.sessions = h("datalist", { id: "sessions" });
     this.clear = h("button", { type: "button", class: "link", onclick: () => this.reset() }, "Clear");
@@ -64,15 +123,34 @@ export class HistoryPage extends Page {
     this.named("History");
     const form = h(
       "form",
-      { class: "panel filters", role: "search", "aria-label": "Filter the calls", onsubmit: (/** @type {Event} */ event) => (event.preventDefault(), void this.load(false)) },
-      h("div", { class: "search-field" }, h("label", { class: "spoken", for: "text" }, "Search"), icon("search"), this.text),
-      h("div", { class: "fields" }, field("Session", this.session), field("Tool", this.tool), field("Status", this.status), field("Time", this.range)),
+      {
+        class: "panel filters",
+        role: "search",
+        "aria-label": "Filter the calls",
+        onsubmit: (/** @type {Event} */ event) => (event.preventDefault(), void this.load(false)),
+      },
+      h(
+        "div",
+        { class: "search-field" },
+        h("label", { class: "spoken", for: "text" }, "Search"),
+        icon("search"),
+        this.text,
+      ),
+      h(
+        "div",
+        { class: "fields" },
+        field("Session", this.session),
+        field("Tool", this.tool),
+        field("Status", this.status),
+        field("Time", this.range),
+      ),
       this.custom,
       this.tools,
       this.sessions,
     );
     for (const input of [this.text, this.session, this.tool]) input.addEventListener("input", () => this.soon());
-    for (const input of [this.status, this.range, this.since, this.until]) input.addEventListener("change", () => this.chosen());
+    for (const input of [this.status, this.range, this.since, this.until])
+      input.addEventListener("change", () => this.chosen());
     fill(
       this,
       h("div", { class: "head" }, h("h1", {}, "History"), h("div", { class: "buttons" }, this.clear)),
@@ -103,7 +181,8 @@ export class HistoryPage extends Page {
   }
 
   reset() {
-    for (const input of [this.text, this.session, this.tool, this.status, this.range, this.since, this.until]) input.value = "";
+    for (const input of [this.text, this.session, this.tool, this.status, this.range, this.since, this.until])
+      input.value = "";
     this.chosen();
     this.text.focus();
   }
@@ -139,7 +218,16 @@ export class HistoryPage extends Page {
     this.more.disabled = true;
     try {
       const { calls, next } = await client.calls(
-        { text: asked.q, session_id: asked.session, tool: asked.tool, status: asked.status, since, until: asked.until, limit: PAGE, before: isMore ? this.next : null },
+        {
+          text: asked.q,
+          session_id: asked.session,
+          tool: asked.tool,
+          status: asked.status,
+          since,
+          until: asked.until,
+          limit: PAGE,
+          before: isMore ? this.next : null,
+        },
         asking.signal,
       );
       if (asking.signal.aborted) return;
@@ -154,11 +242,20 @@ export class HistoryPage extends Page {
       this.next = next;
       this.more.hidden = next === null;
       this.table.hidden = this.count === 0;
-      fill(this.state, this.count === 0 && (query.size === 0 ? empty("No call is on record yet", "Every call that an agent or a person makes shows up here.") : empty("No call is like that", "Look for something else, or clear the filters.")));
+      fill(
+        this.state,
+        this.count === 0 &&
+          (query.size === 0
+            ? empty("No call is on record yet", "Every call that an agent or a person makes shows up here.")
+            : empty("No call is like that", "Look for something else, or clear the filters.")),
+      );
       this.announce(this.count === 0 ? "No call is like that." : `${plural(this.count, "call")} shown.`);
     } catch (error) {
       if (asking.signal.aborted || this.isLeaving(error)) return;
-      fill(this.state, problem(error, () => void this.load(isMore)));
+      fill(
+        this.state,
+        problem(error, () => void this.load(isMore)),
+      );
       if (!isMore) {
         fill(this.rows);
         this.count = 0;
@@ -174,11 +271,23 @@ export class HistoryPage extends Page {
   /** Names to choose from: sessions that live, and what the last calls were. */
   async suggest() {
     try {
-      const [sessions, list] = await Promise.all([client.sessions(this.signal), client.calls({ limit: 200 }, this.signal)]);
-      const names = new Set([...sessions.map(({ sessionId }) => sessionId), ...list.calls.map(({ session_id }) => session_id ?? "")]);
+      const [sessions, list] = await Promise.all([
+        client.sessions(this.signal),
+        client.calls({ limit: 200 }, this.signal),
+      ]);
+      const names = new Set([
+        ...sessions.map(({ sessionId }) => sessionId),
+        ...list.calls.map(({ session_id }) => session_id ?? ""),
+      ]);
       const tools = new Set(list.calls.map(({ tool }) => tool));
-      fill(this.sessions, [...names].filter(Boolean).map((value) => h("option", { value })));
-      fill(this.tools, [...tools].sort().map((value) => h("option", { value })));
+      fill(
+        this.sessions,
+        [...names].filter(Boolean).map((value) => h("option", { value })),
+      );
+      fill(
+        this.tools,
+        [...tools].sort().map((value) => h("option", { value })),
+      );
     } catch {
       // Whoever knows a name can write it.
     }
@@ -187,7 +296,12 @@ export class HistoryPage extends Page {
   /** @param {CallEvent} call */
   heard(call) {
     const asked = this.asked();
-    const isMeant = (asked.session === "" || asked.session === call.sessionId) && (asked.tool === "" || asked.tool === call.tool) && (asked.status === "" || asked.status === call.status) && asked.q === "" && asked.until === "";
+    const isMeant =
+      (asked.session === "" || asked.session === call.sessionId) &&
+      (asked.tool === "" || asked.tool === call.tool) &&
+      (asked.status === "" || asked.status === call.status) &&
+      asked.q === "" &&
+      asked.until === "";
     if (!call.refId || !isMeant) return;
     const row = this.rows.querySelector(`[data-ref="${CSS.escape(call.refId)}"]`);
     if (row) {
@@ -197,9 +311,11 @@ export class HistoryPage extends Page {
       if (took && call.status !== "pending") say(took, duration(call.durationMs));
       return;
     }
-    this.newer.add(call.refId);
+    if (this.newer.size < MOST_NEWER) this.newer.add(call.refId);
     this.fresh.hidden = false;
-    fill(this.fresh, icon("up"), `Show ${plural(this.newer.size, "new call")}`);
+    const count =
+      this.newer.size < MOST_NEWER ? plural(this.newer.size, "new call") : `more than ${MOST_NEWER} new calls`;
+    fill(this.fresh, icon("up"), `Show ${count}`);
   }
 
   /** @param {CallRecord} call */
@@ -210,10 +326,23 @@ export class HistoryPage extends Page {
       { "data-ref": call.ref_id, class: call.status },
       h("td", { class: "when" }, time(call.timestamp, false)),
       h("td", { class: "whose" }, h("span", { class: "ellipsis", title: call.session_id }, call.session_id ?? "–")),
-      h("td", { class: "what" }, h("a", { class: isPerson(call.tool) ? "row-link person" : "row-link mono", href: callLink(call.ref_id) }, isPerson(call.tool) && icon("person"), doing(call.tool))),
+      h(
+        "td",
+        { class: "what" },
+        h(
+          "a",
+          { class: isPerson(call.tool) ? "row-link person" : "row-link mono", href: callLink(call.ref_id) },
+          isPerson(call.tool) && icon("person"),
+          doing(call.tool),
+        ),
+      ),
       h("td", { class: "how" }, statusChip(call.status)),
       h("td", { class: "took" }, call.status === "pending" ? "" : duration(call.duration_ms)),
-      h("td", { class: "about" }, h("span", { class: call.error ? "ellipsis bad" : "ellipsis", title: call.error ?? call.url }, about)),
+      h(
+        "td",
+        { class: "about" },
+        h("span", { class: call.error ? "ellipsis bad" : "ellipsis", title: call.error ?? call.url }, about),
+      ),
     );
   }
 

@@ -3,7 +3,7 @@
 import { attribute, fill, h, say } from "../dom.js";
 import { brief, duration, number, plural } from "../format.js";
 import { icon } from "../icons.js";
-import { carefulButton, copyButton, empty, loading, problem, time } from "../parts.js";
+import { carefulButton, copyButton, loading, problem, time } from "../parts.js";
 import { client, feed, sessionLink, visit } from "../site.js";
 import { startForm } from "../start-form.js";
 import { Thumbnail } from "../thumbnail.js";
@@ -42,7 +42,10 @@ export class OverviewPage extends Page {
         "div",
         { class: "head" },
         h("h1", {}, "Sessions", this.count),
-        startForm(({ sessionId }) => visit(sessionLink(sessionId)), () => this.poolNames),
+        startForm(
+          ({ sessionId }) => visit(sessionLink(sessionId)),
+          () => this.poolNames,
+        ),
       ),
       h(
         "div",
@@ -51,8 +54,19 @@ export class OverviewPage extends Page {
         h(
           "aside",
           { class: "side", "aria-label": "Browsers" },
-          h("section", { "aria-labelledby": "pools-heading" }, h("h2", { id: "pools-heading" }, "Pools"), this.record, this.pools),
-          h("section", { "aria-labelledby": "browsers-heading" }, h("h2", { id: "browsers-heading" }, "Attached browsers"), this.browsers),
+          h(
+            "section",
+            { "aria-labelledby": "pools-heading" },
+            h("h2", { id: "pools-heading" }, "Pools"),
+            this.record,
+            this.pools,
+          ),
+          h(
+            "section",
+            { "aria-labelledby": "browsers-heading" },
+            h("h2", { id: "browsers-heading" }, "Attached browsers"),
+            this.browsers,
+          ),
         ),
       ),
     );
@@ -70,12 +84,18 @@ export class OverviewPage extends Page {
   async loadSessions() {
     try {
       const sessions = await client.sessions(this.signal);
-      this.sessions = new Map(sessions.filter(({ status }) => status !== "stopped").map((session) => [session.sessionId, session]));
+      this.sessions = new Map(
+        sessions.filter(({ status }) => status !== "stopped").map((session) => [session.sessionId, session]),
+      );
       this.hasSessions = true;
       this.renderSessions();
     } catch (error) {
       if (this.isLeaving(error)) return;
-      if (!this.hasSessions) fill(this.rest, problem(error, () => this.load()));
+      if (!this.hasSessions)
+        fill(
+          this.rest,
+          problem(error, () => this.load()),
+        );
     }
   }
 
@@ -87,12 +107,20 @@ export class OverviewPage extends Page {
       this.renderPools(pools);
     } catch (error) {
       if (this.isLeaving(error)) return;
-      if (this.poolNames.length === 0) fill(this.pools, problem(error, () => void this.loadPools()));
+      if (this.poolNames.length === 0)
+        fill(
+          this.pools,
+          problem(error, () => void this.loadPools()),
+        );
     }
     try {
       this.renderBrowsers(await client.browsers(this.signal));
     } catch (error) {
-      if (!this.isLeaving(error) && this.browsers.childElementCount === 0) fill(this.browsers, problem(error, () => void this.loadPools()));
+      if (!this.isLeaving(error) && this.browsers.childElementCount === 0)
+        fill(
+          this.browsers,
+          problem(error, () => void this.loadPools()),
+        );
     }
   }
 
@@ -107,7 +135,9 @@ export class OverviewPage extends Page {
   }
 
   renderSessions() {
-    const sorted = [...this.sessions.values()].sort((a, b) => b.createdAt.localeCompare(a.createdAt) || a.sessionId.localeCompare(b.sessionId));
+    const sorted = [...this.sessions.values()].sort(
+      (a, b) => b.createdAt.localeCompare(a.createdAt) || a.sessionId.localeCompare(b.sessionId),
+    );
     for (const [id, card] of this.cards) {
       if (!this.sessions.has(id)) {
         card.thumbnail.end();
@@ -148,10 +178,16 @@ export class OverviewPage extends Page {
   renderPools({ pools, history }) {
     this.record.hidden = history.state !== "failing";
     if (history.state === "failing") {
-      say(this.record, `Calls are not being written down${history.error ? `: ${history.error}` : ""} (${plural(history.lost, "call")} lost)`);
+      say(
+        this.record,
+        `Calls are not being written down${history.error ? `: ${history.error}` : ""} (${plural(history.lost, "call")} lost)`,
+      );
     }
     const focused = document.activeElement?.getAttribute("data-key");
-    fill(this.pools, pools.length === 0 ? h("p", { class: "quiet" }, "No pool is configured.") : pools.map((pool) => this.pool(pool)));
+    fill(
+      this.pools,
+      pools.length === 0 ? h("p", { class: "quiet" }, "No pool is configured.") : pools.map((pool) => this.pool(pool)),
+    );
     if (focused) {
       const again = this.pools.querySelector(`[data-key="${CSS.escape(focused)}"]`);
       if (again instanceof HTMLElement) again.focus({ preventScroll: true });
@@ -182,7 +218,12 @@ export class OverviewPage extends Page {
         figure("waiting", number(pool.waiting_calls), pool.waiting_calls > 0),
         figure("sessions", number(pool.sessions)),
       ),
-      pool.instances.length > 0 && h("ul", { class: "instances" }, pool.instances.map((instance) => this.instance(pool.name, instance))),
+      pool.instances.length > 0 &&
+        h(
+          "ul",
+          { class: "instances" },
+          pool.instances.map((instance) => this.instance(pool.name, instance)),
+        ),
     );
   }
 
@@ -194,10 +235,36 @@ export class OverviewPage extends Page {
     const name = instance.alias ?? instance.id;
     const { health_check: health } = instance;
     const isFailed = instance.status === "failed";
-    const state = isFailed ? "error" : instance.status === "starting" ? "connecting" : health.responsive ? "live" : "waiting";
-    const words = isFailed ? "failed" : instance.status === "starting" ? "starting" : health.responsive ? "healthy" : "not answering";
-    const facts = [instance.browser, instance.headless === false ? "with a window" : null, instance.process_id ? `pid ${instance.process_id}` : null];
-    const restart = h("button", { type: "button", class: "icon-button small", "aria-label": `Restart instance ${name} of ${pool}`, title: "Restart", "data-key": `${pool}/${instance.id}` }, icon("reload"));
+    const state = isFailed
+      ? "error"
+      : instance.status === "starting"
+        ? "connecting"
+        : health.responsive
+          ? "live"
+          : "waiting";
+    const words = isFailed
+      ? "failed"
+      : instance.status === "starting"
+        ? "starting"
+        : health.responsive
+          ? "healthy"
+          : "not answering";
+    const facts = [
+      instance.browser,
+      instance.headless === false ? "with a window" : null,
+      instance.process_id ? `pid ${instance.process_id}` : null,
+    ];
+    const restart = h(
+      "button",
+      {
+        type: "button",
+        class: "icon-button small",
+        "aria-label": `Restart instance ${name} of ${pool}`,
+        title: "Restart",
+        "data-key": `${pool}/${instance.id}`,
+      },
+      icon("reload"),
+    );
     restart.addEventListener("click", async () => {
       restart.disabled = true;
       try {
@@ -216,8 +283,18 @@ export class OverviewPage extends Page {
       h(
         "div",
         { class: "instance-words" },
-        h("span", { class: "instance-name" }, instance.alias ? `${instance.id} · ${instance.alias}` : `Instance ${instance.id}`, h("span", { class: "quiet" }, ` ${words}`)),
-        h("span", { class: "quiet" }, facts.filter(Boolean).join(" · "), instance.leased && ` · in use for ${duration(instance.lease_duration_ms)}`),
+        h(
+          "span",
+          { class: "instance-name" },
+          instance.alias ? `${instance.id} · ${instance.alias}` : `Instance ${instance.id}`,
+          h("span", { class: "quiet" }, ` ${words}`),
+        ),
+        h(
+          "span",
+          { class: "quiet" },
+          facts.filter(Boolean).join(" · "),
+          instance.leased && ` · in use for ${duration(instance.lease_duration_ms)}`,
+        ),
         health.error && isFailed && h("span", { class: "bad" }, health.error),
       ),
       restart,
@@ -227,7 +304,16 @@ export class OverviewPage extends Page {
   /** @param {AttachedBrowser[]} browsers */
   renderBrowsers(browsers) {
     if (browsers.length === 0) {
-      fill(this.browsers, h("p", { class: "quiet" }, "None. ", h("code", {}, "greenroom serve --browserUrl http://127.0.0.1:9222"), " attaches one that you have started."));
+      fill(
+        this.browsers,
+        h(
+          "p",
+          { class: "quiet" },
+          "None. ",
+          h("code", {}, "greenroom serve --browserUrl http://127.0.0.1:9222"),
+          " attaches one that you have started.",
+        ),
+      );
       return;
     }
     fill(
@@ -237,7 +323,12 @@ export class OverviewPage extends Page {
         { class: "panel instances browsers" },
         browsers.map((browser) => {
           const error = browser.error ?? null;
-          const state = browser.state === "connected" ? "live" : browser.state === "connecting" || browser.state === "pending" ? "connecting" : "error";
+          const state =
+            browser.state === "connected"
+              ? "live"
+              : browser.state === "connecting" || browser.state === "pending"
+                ? "connecting"
+                : "error";
           return h(
             "li",
             {},
@@ -245,7 +336,12 @@ export class OverviewPage extends Page {
             h(
               "div",
               { class: "instance-words" },
-              h("span", { class: "instance-name" }, `${browser.index} · ${browser.name || "unnamed"}`, h("span", { class: "quiet" }, ` ${browser.state}`)),
+              h(
+                "span",
+                { class: "instance-name" },
+                `${browser.index} · ${browser.name || "unnamed"}`,
+                h("span", { class: "quiet" }, ` ${browser.state}`),
+              ),
               browser.title && h("span", { class: "ellipsis" }, browser.title),
               h("span", { class: "quiet mono ellipsis" }, brief(browser.url) || browser.endpoint || ""),
               error && state === "error" && h("span", { class: "bad" }, error),
@@ -267,14 +363,23 @@ function figure(name, value, isStrong = false) {
 }
 
 function welcome() {
-  const configuration = JSON.stringify({ mcpServers: { greenroom: { type: "http", url: `${location.origin}/mcp` } } }, null, 2);
+  const configuration = JSON.stringify(
+    { mcpServers: { greenroom: { type: "http", url: `${location.origin}/mcp` } } },
+    null,
+    2,
+  );
   return h(
     "div",
     { class: "empty welcome" },
     h("p", { class: "empty-heading" }, "No browser is in use"),
     h("p", {}, "Sessions show up here as soon as an agent uses one. Connect yours with this in its MCP configuration,"),
     h("p", {}, "or start a session here and hand its MCP endpoint to an agent."),
-    h("div", { class: "snippet" }, h("pre", { tabindex: "0", "aria-label": "MCP configuration" }, configuration), copyButton(configuration, "Copy the configuration")),
+    h(
+      "div",
+      { class: "snippet" },
+      h("pre", { tabindex: "0", "aria-label": "MCP configuration" }, configuration),
+      copyButton(configuration, "Copy the configuration"),
+    ),
   );
 }
 
@@ -303,7 +408,18 @@ class SessionCard {
         h("h2", { class: "card-head" }, this.light, this.title),
         this.url,
         this.problem,
-        h("div", { class: "card-foot" }, this.facts, carefulButton({ label: `Stop session ${id}`, again: `Stop it: session ${id}`, drawing: "stop", isPlain: true, run: () => stop(id) })),
+        h(
+          "div",
+          { class: "card-foot" },
+          this.facts,
+          carefulButton({
+            label: `Stop session ${id}`,
+            again: `Stop it: session ${id}`,
+            drawing: "stop",
+            isPlain: true,
+            run: () => stop(id),
+          }),
+        ),
       ),
     );
   }
@@ -320,8 +436,17 @@ class SessionCard {
     this.light.className = `light ${state}`;
     attribute(this.light, "title", STATUS_WORDS[session.status] ?? session.status);
     say(this.title, session.pageTitle || session.sessionId);
-    attribute(this.title, "title", session.pageTitle ? `${session.pageTitle} — ${session.sessionId}` : session.sessionId);
-    say(this.url, session.status === "error" ? (session.error ?? "The browser has failed.") : brief(session.currentUrl) || "about:blank");
+    attribute(
+      this.title,
+      "title",
+      session.pageTitle ? `${session.pageTitle} — ${session.sessionId}` : session.sessionId,
+    );
+    say(
+      this.url,
+      session.status === "error"
+        ? (session.error ?? "The browser has failed.")
+        : brief(session.currentUrl) || "about:blank",
+    );
     this.url.classList.toggle("bad", session.status === "error");
     fill(
       this.flags,

@@ -36,7 +36,9 @@ export class Page extends HTMLElement {
    * @param {(detail: any) => void} listener
    */
   hear(name, listener) {
-    feed.addEventListener(name, (event) => listener(event instanceof CustomEvent ? event.detail : null), { signal: this.signal });
+    feed.addEventListener(name, (event) => listener(event instanceof CustomEvent ? event.detail : null), {
+      signal: this.signal,
+    });
   }
 
   /**

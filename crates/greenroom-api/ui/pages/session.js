@@ -14,6 +14,7 @@ import { Page } from "./page.js";
 /** @typedef {{ key: string, ref: string | null, tool: string, status: CallStatus, at: string, took: number | null, isPerson: boolean }} Entry */
 
 const PAGE = 40;
+const MOST_SHOWN = 300;
 
 export class SessionPage extends Page {
   /** @param {string} id */
@@ -28,14 +29,19 @@ export class SessionPage extends Page {
     this.facts = h("dl", { class: "facts" });
     this.list = h("ol", { class: "timeline" });
     this.state = h("div", {}, loading("Reading the record"));
-    this.older = h("button", { type: "button", class: "button", hidden: true, onclick: () => void this.loadOlder() }, "Older");
+    this.older = h(
+      "button",
+      { type: "button", class: "button", hidden: true, onclick: () => void this.loadOlder() },
+      "Older",
+    );
     /** @type {Map<string, Entry>} */
     this.entries = new Map();
     /** @type {Map<string, HTMLElement>} */
     this.rows = new Map();
     /** @type {string | null} */
     this.next = null;
-    this.loose = 0;
+    /** How many calls are shown before the oldest make room. */
+    this.most = MOST_SHOWN;
   }
 
   begin() {
@@ -46,8 +52,29 @@ export class SessionPage extends Page {
       h(
         "div",
         { class: "head session-head" },
-        h("div", { class: "head-words" }, h("nav", { class: "crumbs", "aria-label": "Where this is" }, h("a", { href: "/" }, "Overview"), icon("right")), this.heading, this.subtitle),
-        h("div", { class: "buttons" }, h("a", { class: "button", href: `/history?session=${encodeURIComponent(this.sessionId)}` }, icon("history"), "History"), this.stop),
+        h(
+          "div",
+          { class: "head-words" },
+          h(
+            "nav",
+            { class: "crumbs", "aria-label": "Where this is" },
+            h("a", { href: "/" }, "Overview"),
+            icon("right"),
+          ),
+          this.heading,
+          this.subtitle,
+        ),
+        h(
+          "div",
+          { class: "buttons" },
+          h(
+            "a",
+            { class: "button", href: `/history?session=${encodeURIComponent(this.sessionId)}` },
+            icon("history"),
+            "History",
+          ),
+          this.stop,
+        ),
       ),
       h(
         "div",
@@ -57,7 +84,18 @@ export class SessionPage extends Page {
           "aside",
           { class: "side", "aria-label": "About this session" },
           h("section", { class: "panel padded", "aria-label": "Facts" }, this.facts),
-          h("section", { class: "panel timeline-panel", "aria-labelledby": "timeline-heading" }, h("h2", { id: "timeline-heading" }, "Timeline"), h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Calls, the newest first" }, this.state, this.list, this.older)),
+          h(
+            "section",
+            { class: "panel timeline-panel", "aria-labelledby": "timeline-heading" },
+            h("h2", { id: "timeline-heading" }, "Timeline"),
+            h(
+              "div",
+              { class: "scroll", tabindex: "0", role: "group", "aria-label": "Calls, the newest first" },
+              this.state,
+              this.list,
+              this.older,
+            ),
+          ),
         ),
       ),
     );
@@ -65,7 +103,11 @@ export class SessionPage extends Page {
     this.live.addEventListener("greenroom-restart", () => void this.again(), { signal: this.signal });
     this.hear("call", (/** @type {CallEvent} */ call) => this.heard(call));
     this.hear("session", (/** @type {Session} */ session) => {
-      if (session.sessionId === this.sessionId && !this.live.session) this.show(session);
+      if (session.sessionId !== this.sessionId) return;
+      // A name that was given up can be taken again.
+      const isBack = this.live.live?.state === "stopped" && session.status !== "stopped";
+      if (isBack) this.live.attach(client, this.sessionId);
+      else if (!this.live.session) this.show(session);
     });
     this.hear("again", () => {
       this.live.live?.retry();
@@ -82,16 +124,54 @@ export class SessionPage extends Page {
     if (!session) return;
     this.named(session.pageTitle || this.sessionId);
     say(this.subtitle, isOver ? "Ended" : (session.pageTitle ?? ""));
-    const sign = JSON.stringify([session.mcpEndpoint, session.conversationId, session.profileId, session.pool, session.seat, session.calls, session.createdAt, session.viewers, isOver]);
+    const idle = session.idleLeftMs === undefined || isOver ? 0 : Math.ceil(session.idleLeftMs / 60_000);
+    const sign = JSON.stringify([
+      session.mcpEndpoint,
+      session.conversationId,
+      session.profileId,
+      session.pool,
+      session.seat,
+      session.calls,
+      session.createdAt,
+      session.viewers,
+      idle,
+      isOver,
+    ]);
     if (this.facts.dataset["sign"] === sign) return;
     this.facts.dataset["sign"] = sign;
     fill(
       this.facts,
-      fact("MCP endpoint", h("span", { class: "with-copy" }, h("code", { class: "ellipsis", title: session.mcpEndpoint }, session.mcpEndpoint), copyButton(session.mcpEndpoint, "Copy the MCP endpoint"))),
+      fact(
+        "MCP endpoint",
+        h(
+          "span",
+          { class: "with-copy" },
+          h("code", { class: "ellipsis", title: session.mcpEndpoint }, session.mcpEndpoint),
+          copyButton(session.mcpEndpoint, "Copy the MCP endpoint"),
+        ),
+      ),
       session.conversationId && fact("Conversation", session.conversationId),
       session.profileId && fact("Profile", session.profileId),
-      fact("Where", [session.pool, session.seat === "process" ? "a process of its own" : session.seat === "context" ? "a context" : null].filter(Boolean).join(" · ")),
-      fact("Since", h("span", {}, time(session.createdAt, false), ` · ${plural(session.calls, "call")}`, (session.viewers ?? 0) > 1 && ` · ${session.viewers} watch`)),
+      fact(
+        "Where",
+        [
+          session.pool,
+          session.seat === "process" ? "a process of its own" : session.seat === "context" ? "a context" : null,
+        ]
+          .filter(Boolean)
+          .join(" · "),
+      ),
+      fact(
+        "Since",
+        h(
+          "span",
+          {},
+          time(session.createdAt, false),
+          ` · ${plural(session.calls, "call")}`,
+          (session.viewers ?? 0) > 1 && ` · ${session.viewers} watch`,
+        ),
+      ),
+      idle > 0 && fact("Ends", `after ${plural(idle, "minute")} without use`),
     );
   }
 
@@ -106,7 +186,11 @@ export class SessionPage extends Page {
   async again() {
     const before = this.live.session;
     try {
-      const started = await client.start(before?.conversationId ?? freshConversation(), before?.profileId ?? "default", before?.viewport ? { viewport: before.viewport } : {});
+      const started = await client.start(
+        before?.conversationId ?? freshConversation(),
+        before?.profileId ?? "default",
+        before?.viewport ? { viewport: before.viewport } : {},
+      );
       if (started.sessionId === this.sessionId) {
         this.live.attach(client, this.sessionId);
         void this.load();
@@ -124,11 +208,24 @@ export class SessionPage extends Page {
       for (const call of calls) this.put(entryOf(call));
       if (this.next === null) this.next = next;
       this.older.hidden = this.next === null;
-      fill(this.state, this.entries.size === 0 && h("p", { class: "quiet padded" }, "No call so far. They show up here as they are made."));
+      fill(
+        this.state,
+        this.entries.size === 0 &&
+          h("p", { class: "quiet padded" }, "No call so far. They show up here as they are made."),
+      );
     } catch (error) {
       if (this.isLeaving(error)) return;
       const text = error instanceof Error ? error.message : String(error);
-      fill(this.state, h("p", { class: "quiet padded", role: "alert" }, text, " ", h("button", { type: "button", class: "link", onclick: () => void this.load() }, "Try again")));
+      fill(
+        this.state,
+        h(
+          "p",
+          { class: "quiet padded", role: "alert" },
+          text,
+          " ",
+          h("button", { type: "button", class: "link", onclick: () => void this.load() }, "Try again"),
+        ),
+      );
     }
   }
 
@@ -136,8 +233,12 @@ export class SessionPage extends Page {
     if (this.next === null) return;
     this.older.disabled = true;
     try {
-      const { calls, next } = await client.calls({ session_id: this.sessionId, limit: PAGE, before: this.next }, this.signal);
+      const { calls, next } = await client.calls(
+        { session_id: this.sessionId, limit: PAGE, before: this.next },
+        this.signal,
+      );
       for (const call of calls) this.put(entryOf(call));
+      this.most = Math.max(this.most, this.entries.size + PAGE);
       this.next = next;
       this.older.hidden = next === null;
     } catch (error) {
@@ -161,6 +262,22 @@ export class SessionPage extends Page {
       isPerson: call.person ?? isPerson(call.tool),
     });
     fill(this.state);
+    this.prune();
+  }
+
+  /** A page that is left open for days does not grow for days. */
+  prune() {
+    while (this.entries.size > this.most) {
+      const last = this.list.lastElementChild;
+      const key = [...this.rows].find(([, row]) => row === last)?.[0];
+      if (!last || key === undefined) return;
+      last.remove();
+      this.rows.delete(key);
+      this.entries.delete(key);
+      const oldest = [...this.rows].find(([, row]) => row === this.list.lastElementChild)?.[0];
+      this.next = (oldest === undefined ? null : this.entries.get(oldest)?.ref) ?? this.next;
+      this.older.hidden = this.next === null;
+    }
   }
 
   /** @param {Entry} entry */
@@ -207,7 +324,15 @@ export class SessionPage extends Page {
  * @returns {Entry}
  */
 function entryOf(call) {
-  return { key: call.ref_id, ref: call.ref_id, tool: call.tool, status: call.status, at: call.timestamp, took: call.duration_ms, isPerson: isPerson(call.tool) };
+  return {
+    key: call.ref_id,
+    ref: call.ref_id,
+    tool: call.tool,
+    status: call.status,
+    at: call.timestamp,
+    took: call.duration_ms,
+    isPerson: isPerson(call.tool),
+  };
 }
 
 /**
