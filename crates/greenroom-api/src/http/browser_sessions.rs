@@ -20,10 +20,11 @@ use greenroom_engine::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
+use utoipa::openapi::Object;
 
 use super::calls::{fresh, json_body};
 use super::failure::{self, ErrorBody, Kind, Refused};
-use super::openapi::Api;
+use super::openapi::{Api, Binary, one_of};
 
 /// What `desktop` stands for.
 const DESKTOP: (u32, u32) = (1280, 720);
@@ -64,7 +65,7 @@ struct SessionOptions {
     viewport: Option<Value>,
     /// What the browser says that it is.
     #[serde(default)]
-    #[schema(min_length = 1, max_length = 1024)]
+    #[schema(min_length = 1, max_length = 1024, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")]
     user_agent: Option<String>,
     /// Cookies and storage to begin with, as Playwright writes them: the JSON itself, or as a text.
     #[serde(default)]
@@ -83,7 +84,7 @@ struct SessionOptions {
 #[serde(untagged)]
 enum ViewportWanted {
     Size(Viewport),
-    Name(String),
+    Name(#[schema(min_length = 1, max_length = 128)] String),
 }
 
 #[derive(ToSchema)]
@@ -237,19 +238,27 @@ pub(super) struct TabList {
 pub(super) struct Shooting {
     /// `png` (if not given) or `jpeg`.
     #[serde(default)]
-    #[param(value_type = Option<String>)]
+    #[param(schema_with = formats)]
     format: Option<ImageFormat>,
-    /// Of a JPEG, 1 to 100.
+    /// Of a JPEG, 1 to 100. A PNG has none.
     #[serde(default)]
     #[param(minimum = 1, maximum = 100)]
     quality: Option<i64>,
     /// `css` (if not given): one pixel for each of the page. `device`: as many as the screen has.
     #[serde(default)]
-    #[param(value_type = Option<String>)]
+    #[param(schema_with = scales)]
     scale: Option<Scale>,
     /// `true` for the whole page rather than what is in view.
     #[serde(default)]
     full_page: Option<bool>,
+}
+
+fn formats() -> Object {
+    one_of(&["png", "jpeg"])
+}
+
+fn scales() -> Object {
+    one_of(&["css", "device"])
 }
 
 /// Start a session
@@ -306,7 +315,7 @@ pub(super) async fn list(State(api): State<Api>) -> Response {
 /// One that has ended is shown too, as `stopped`, for as long as it is remembered.
 #[utoipa::path(
     get, path = "/api/browser-sessions/{id}", tag = "browser-sessions", operation_id = "get_session",
-    params(("id" = String, Path, description = "The session.")),
+    params(("id" = String, Path, description = "The session.", min_length = 1, max_length = 256)),
     responses(
         (status = 200, description = "The session.", body = SessionShown),
         (status = 400, description = "`invalid_request`: that is no name of a session.", body = ErrorBody),
@@ -326,7 +335,7 @@ pub(super) async fn one(
 /// Its browser is closed, and whatever was not saved is lost. Calls in flight are told.
 #[utoipa::path(
     delete, path = "/api/browser-sessions/{id}", tag = "browser-sessions", operation_id = "stop_session",
-    params(("id" = String, Path, description = "The session.")),
+    params(("id" = String, Path, description = "The session.", min_length = 1, max_length = 256)),
     responses(
         (status = 204, description = "It has ended."),
         (status = 400, description = "`invalid_request`: that is no name of a session.", body = ErrorBody),
@@ -348,7 +357,7 @@ pub(super) async fn stop(
 /// List the tabs of a session
 #[utoipa::path(
     get, path = "/api/browser-sessions/{id}/tabs", tag = "browser-sessions", operation_id = "list_tabs",
-    params(("id" = String, Path, description = "The session.")),
+    params(("id" = String, Path, description = "The session.", min_length = 1, max_length = 256)),
     responses(
         (status = 200, description = "The tabs, in the order of `browser_tabs`.", body = TabList),
         (status = 400, description = "`invalid_request`: that is no name of a session.", body = ErrorBody),
@@ -368,10 +377,10 @@ pub(super) async fn tabs(
 /// It waits for no call and is none. Browsers that are driven through chrome-devtools always give a JPEG of what is in view.
 #[utoipa::path(
     get, path = "/api/browser-sessions/{id}/screenshot", tag = "browser-sessions", operation_id = "take_screenshot",
-    params(("id" = String, Path, description = "The session."), Shooting),
+    params(("id" = String, Path, description = "The session.", min_length = 1, max_length = 256), Shooting),
     responses(
         (status = 200, description = "The picture; `Content-Type` says which kind it is.", content(
-            (Vec<u8> = "image/png"), (Vec<u8> = "image/jpeg"),
+            (Binary = "image/png"), (Binary = "image/jpeg"),
         )),
         (status = 400, description = "`invalid_request`", body = ErrorBody),
         (status = 404, description = "`unknown_session`; `not_found`: there are no sessions with this configuration.", body = ErrorBody),
@@ -386,11 +395,9 @@ pub(super) async fn screenshot(
     let name = api.name(id)?;
     let Query(Shooting { format, quality, scale, full_page }) = query?;
     let quality = quality.map(|quality| within("quality", quality, 1..=100)).transpose()?;
-    let quality = quality.and_then(|quality| u8::try_from(quality).ok());
     let format = format.unwrap_or_default();
-    if quality.is_some() && format == ImageFormat::Png {
-        return Err(Kind::INVALID.says("A PNG has no `quality`. Leave it out, or ask for format=jpeg."));
-    }
+    let quality = quality.filter(|_| format == ImageFormat::Jpeg);
+    let quality = quality.and_then(|quality| u8::try_from(quality).ok());
     let options = ScreenshotOptions {
         format,
         quality,
@@ -409,9 +416,9 @@ pub(super) async fn screenshot(
 /// Only headless Chromium makes PDFs.
 #[utoipa::path(
     get, path = "/api/browser-sessions/{id}/pdf", tag = "browser-sessions", operation_id = "make_pdf",
-    params(("id" = String, Path, description = "The session.")),
+    params(("id" = String, Path, description = "The session.", min_length = 1, max_length = 256)),
     responses(
-        (status = 200, description = "The page as a PDF.", body = Vec<u8>, content_type = "application/pdf"),
+        (status = 200, description = "The page as a PDF.", body = Binary, content_type = "application/pdf"),
         (status = 400, description = "`invalid_request`: that is no name of a session.", body = ErrorBody),
         (status = 404, description = "`unknown_session`; `not_found`: there are no sessions with this configuration.", body = ErrorBody),
         (status = 409, description = "`conflict`: it has no browser or no page now, has ended, or its kind of browser makes no PDF.", body = ErrorBody),

@@ -113,7 +113,7 @@ pub(super) enum Asked {
         y: f64,
         /// `left` (if not given), `middle` or `right`.
         #[serde(default)]
-        #[schema(value_type = Option<String>)]
+        #[schema(value_type = String)]
         button: Button,
         /// 2 for a double click.
         #[serde(default = "once")]
@@ -121,7 +121,7 @@ pub(super) enum Asked {
         count: u32,
         /// Of `Shift`, `Control`, `Alt` and `Meta`.
         #[serde(default)]
-        #[schema(value_type = Option<Vec<String>>)]
+        #[schema(value_type = Vec<String>)]
         modifiers: Vec<Modifier>,
     },
     Move {
@@ -132,20 +132,20 @@ pub(super) enum Asked {
         x: f64,
         y: f64,
         #[serde(default)]
-        #[schema(value_type = Option<String>)]
+        #[schema(value_type = String)]
         button: Button,
         #[serde(default)]
-        #[schema(value_type = Option<Vec<String>>)]
+        #[schema(value_type = Vec<String>)]
         modifiers: Vec<Modifier>,
     },
     Up {
         x: f64,
         y: f64,
         #[serde(default)]
-        #[schema(value_type = Option<String>)]
+        #[schema(value_type = String)]
         button: Button,
         #[serde(default)]
-        #[schema(value_type = Option<Vec<String>>)]
+        #[schema(value_type = Vec<String>)]
         modifiers: Vec<Modifier>,
     },
     Wheel {
@@ -161,7 +161,7 @@ pub(super) enum Asked {
     Key {
         key: String,
         #[serde(default)]
-        #[schema(value_type = Option<Vec<String>>)]
+        #[schema(value_type = Vec<String>)]
         modifiers: Vec<Modifier>,
     },
     Navigate {
@@ -262,7 +262,7 @@ fn read(text: &str) -> Result<(Option<Value>, Wanted), (Option<Value>, String)> 
 /// nothing was heard for a minute. Control of a connection that is lost goes back after 15 s.
 #[utoipa::path(
     get, path = "/api/browser-sessions/{id}/live", tag = "live", operation_id = "enter_session",
-    params(("id" = String, Path, description = "The session."), Looking),
+    params(("id" = String, Path, description = "The session.", min_length = 1, max_length = 256), Looking),
     responses(
         (status = 101, description = "The connection is a WebSocket from here on."),
         (status = 400, description = "`invalid_request`", body = ErrorBody),

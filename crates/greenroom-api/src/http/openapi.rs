@@ -10,9 +10,11 @@ use bytes::Bytes;
 use greenroom_engine::Engine;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use utoipa::OpenApi;
 use utoipa::openapi::path::Operation;
-use utoipa::openapi::{Content, Ref, ResponseBuilder};
+use utoipa::openapi::{
+    Content, KnownFormat, Object, ObjectBuilder, Ref, RefOr, ResponseBuilder, Schema, SchemaFormat, Type,
+};
+use utoipa::{OpenApi, PartialSchema, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -90,6 +92,23 @@ fn described() -> OpenApiRouter<Api> {
         operations.into_iter().flatten().for_each(at_the_door);
     }
     described
+}
+
+/// Bytes that are no text.
+pub(super) enum Binary {}
+
+impl PartialSchema for Binary {
+    fn schema() -> RefOr<Schema> {
+        let format = SchemaFormat::KnownFormat(KnownFormat::Binary);
+        ObjectBuilder::new().schema_type(Type::String).format(Some(format)).into()
+    }
+}
+
+impl ToSchema for Binary {}
+
+/// A text that is one of these.
+pub(super) fn one_of(words: &[&str]) -> Object {
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words.iter().copied())).build()
 }
 
 /// Every request passes the door, which may refuse it.

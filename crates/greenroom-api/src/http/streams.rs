@@ -157,7 +157,7 @@ pub(super) struct Missed {
 #[utoipa::path(
     get, path = "/api/browser-sessions/{id}/screenshots", tag = "live", operation_id = "watch_session",
     params(
-        ("id" = String, Path, description = "The session."), Looking,
+        ("id" = String, Path, description = "The session.", min_length = 1, max_length = 256), Looking,
         ("Last-Event-ID" = Option<String>, Header, description = "The last picture that the client has. Anything but a number is ignored."),
     ),
     responses(

@@ -225,7 +225,6 @@ fn what_is_wrong_with_a_request_is_said() {
         "screenshot?format=gif",
         "screenshot?format=jpeg&quality=0",
         "screenshot?format=jpeg&quality=101",
-        "screenshot?quality=50",
         "screenshot?scale=big",
         "screenshot?fullPage=maybe",
         "screenshot?colour=red",
@@ -296,9 +295,16 @@ fn a_public_name_is_in_the_endpoint() {
 
 #[test]
 fn pools_and_attached_browsers_are_listed() {
-    let server = Server::fake("", &[("GREENROOM_BROWSER_URLS", "http://127.0.0.1:1")]);
+    let server = Server::fake(
+        "",
+        &[
+            ("GREENROOM_BROWSER_URLS", "http://127.0.0.1:1"),
+            ("PW_MCP_PROXY__MAIN_INSTANCES", "1"),
+            ("PW_MCP_PROXY__MAIN_IS_DEFAULT", "true"),
+        ],
+    );
     let (status, pools) = get(&server, "/api/pools");
-    assert_eq!((status, &pools["pools"][0]["name"]), (200, &json!("DEFAULT")));
+    assert_eq!((status, &pools["pools"][0]["name"]), (200, &json!("MAIN")));
     let (status, list) = get(&server, "/api/browsers");
     assert_eq!(status, 200, "{list}");
     let browser = &list["browsers"][0];
@@ -371,7 +377,9 @@ fn a_session_is_as_it_was_wished_for_and_shows_its_page() {
         let id = session(server, "wishes", &options);
         let shown = wait_for_status(server, &id, "running");
         assert_eq!((&shown["live"], &shown["canInput"]), (&json!("screencast"), &json!(true)), "{shown}");
-        assert!(shown["idleLeftMs"].as_u64().is_some_and(|left| left <= 600_000), "{shown}");
+        wait_until("its idle time runs", PATIENCE, || {
+            seen(server, &id)["idleLeftMs"].as_u64().is_some_and(|left| left <= 600_000)
+        });
         navigate(server, &id, &site.url("/static-text"));
         assert!(value(server, &id, "document.cookie").contains("known=since-before"));
         assert!(value(server, &id, "navigator.userAgent").contains("Tester/1"));
