@@ -432,20 +432,26 @@ impl Shared {
             }
             return;
         }
-        if let Some(waiting) = control.id.and_then(|id| self.waiting(id)) {
+        if let Some(id) = control.id {
             let null = || RawValue::from_string("null".to_owned()).expect("null is JSON");
-            let _ = waiting.send(match control.error {
+            let answer = match control.error {
                 Some(error) => Err(HostError::Refused(error)),
                 None => Ok(Answer::Json(control.ok.map_or_else(null, ToOwned::to_owned))),
-            });
+            };
+            self.answer(id, answer);
         }
     }
 
     /// An answer that is not JSON: u32 request, bytes.
     fn bytes(&self, mut payload: Bytes) {
-        let waiting = payload.try_get_u32().ok().and_then(|id| self.waiting(id.into()));
-        if let Some(waiting) = waiting {
-            let _ = waiting.send(Ok(Answer::Bytes(payload)));
+        if let Ok(id) = payload.try_get_u32() {
+            self.answer(id.into(), Ok(Answer::Bytes(payload)));
+        }
+    }
+
+    fn answer(&self, id: u64, answer: Result<Answer, HostError>) {
+        if let Some(waiting) = self.waiting(id) {
+            let _ = waiting.send(answer);
         }
     }
 
@@ -556,10 +562,12 @@ async fn read_frame(reading: &mut BufReader<Reading>, shared: &Weak<Shared>) -> 
     let gone = || std::io::Error::other("nobody listens any more");
     let open = shared.upgrade().ok_or_else(gone)?.context(context);
     if let Some(Context { peer, .. }) = &open
-        && kind == KIND_MCP
+        && [KIND_MCP, KIND_BYTES].contains(&kind)
         && rest > peer.message_limit()
     {
-        let mut scanner = IdScanner::default();
+        let request = if kind == KIND_BYTES { Some(reading.read_u32().await?) } else { None };
+        rest -= request.map_or(0, |_| size_of::<u32>());
+        let (size, mut scanner) = (rest, IdScanner::default());
         let mut chunk = vec![0; 64 * 1024];
         while rest > 0 {
             let part = chunk.len().min(rest);
@@ -567,7 +575,15 @@ async fn read_frame(reading: &mut BufReader<Reading>, shared: &Weak<Shared>) -> 
             scanner.feed(&chunk[..part]);
             rest -= part;
         }
-        peer.oversized(scanner.number());
+        match request {
+            Some(request) => {
+                let limit = peer.message_limit();
+                let why =
+                    format!("the browser's answer has {size} bytes; the limit is {limit} (MAX_MESSAGE_MB)");
+                shared.upgrade().ok_or_else(gone)?.answer(request.into(), Err(HostError::Refused(why)));
+            }
+            None => peer.oversized(scanner.number()),
+        }
         return Ok(());
     }
     let mut payload = BytesMut::zeroed(rest);

@@ -304,3 +304,17 @@ async fn an_address_without_a_browser_says_what_is_there() {
         assert!(error.contains("nothing listens there"), "{error}");
     }
 }
+
+#[tokio::test]
+async fn a_small_picture_is_taken_by_its_own_tool() {
+    let room = Room::enter().await;
+    let driver = room.devtools(browser());
+    let upstream = launch(&driver).await;
+    assert!(upstream.live().is_none(), "it has no side channel");
+    room.visit(&upstream, "/links").await;
+    let (tool, arguments) = driver.screenshot_call().unwrap();
+    let result: Value = serde_json::from_slice(&call(&upstream, tool, arguments).await.unwrap()).unwrap();
+    let content = result["content"].as_array().unwrap();
+    let image = content.iter().find(|part| part["type"] == "image").unwrap_or_else(|| panic!("{result}"));
+    assert_eq!(image["mimeType"], "image/jpeg");
+}

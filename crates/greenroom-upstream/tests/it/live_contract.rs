@@ -3,9 +3,9 @@
 use std::pin::pin;
 
 use futures::poll;
-use greenroom_core::config::BrowserConfig;
+use greenroom_core::config::{BrowserConfig, UpstreamConfig};
 use greenroom_core::percent::escape;
-use greenroom_upstream::driver::SeatOptions;
+use greenroom_upstream::driver::{PlaywrightDriver, SeatOptions};
 use greenroom_upstream::host::HostError;
 use greenroom_upstream::live::{
     Button, Cast, CastOptions, Dialog, Frame, ImageFormat, Input, Live, Modifier, PageState, Scale,
@@ -15,7 +15,7 @@ use greenroom_upstream::{Driver, Upstream};
 use serde_json::{Value, json};
 
 use crate::room::{Room, browser, said};
-use crate::support::{repeat_until, soon};
+use crate::support::{launch, repeat_until, soon};
 
 const LARGE: CastOptions = CastOptions { quality: 60, max_width: 1280 };
 const SMALL: CastOptions = CastOptions { quality: 30, max_width: 320 };
@@ -500,4 +500,29 @@ async fn a_page_can_be_had_as_pdf() {
     room.navigate(&upstream, "/links").await.fine();
     let pdf = soon("a PDF", live(&upstream).pdf()).await.unwrap();
     assert!(pdf.starts_with(b"%PDF"));
+}
+
+#[tokio::test]
+async fn a_picture_over_the_limit_fails_alone() {
+    let room = Room::enter().await;
+    let settings = UpstreamConfig { max_message_bytes: 16 * 1024, ..room.settings() };
+    let upstream = launch(&PlaywrightDriver::new(browser(), &settings, room.setup())).await;
+    room.navigate(&upstream, "/links").await.fine();
+    let plain = ScreenshotOptions::default();
+    let error = soon("the refusal", live(&upstream).screenshot(&plain)).await.unwrap_err();
+    assert!(matches!(&error, HostError::Refused(why) if why.contains("the limit is 16384")), "{error:?}");
+    // Frames are asked for one by one, so they are not limited.
+    look(&upstream, LARGE).await;
+}
+
+#[tokio::test]
+async fn a_page_that_hangs_does_not_answer_and_says_so() {
+    let room = Room::enter().await;
+    let upstream = room.launch().await;
+    show(&upstream, "<title>it hangs</title><script>setTimeout(() => { for (;;); }, 500)</script>").await;
+    until_title(&upstream, "it hangs").await;
+    let text = Input::Type { text: "hello".to_owned() };
+    let typing = async || live(&upstream).input(&text).await.err().map(|error| error.to_string());
+    let error = repeat_until("the page to hang", typing).await;
+    assert_eq!(error, "the browser did not finish the input within 5 s");
 }
