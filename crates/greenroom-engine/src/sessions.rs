@@ -245,7 +245,7 @@ impl Session {
             (None, None, Some(_)) => SessionStatus::Running,
             (None, None, None) => SessionStatus::Starting,
         };
-        let has_cast = live.as_ref().is_some_and(|live| live.has_cast());
+        let has_cast = live.as_ref().is_some_and(greenroom_upstream::live::Live::has_cast);
         SessionView {
             id: self.key.name.to_string(),
             status,

@@ -109,7 +109,7 @@ async fn pump(session: Weak<Session>, options: CastOptions, hub: Arc<Hub>) {
             }
             continue;
         };
-        let cast = match seat.upstream.live().filter(|live| live.has_cast()) {
+        let cast = match seat.upstream.live().filter(greenroom_upstream::live::Live::has_cast) {
             Some(live) => Some(live.cast(options).await),
             None => None,
         };
