@@ -23,9 +23,10 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep_until};
 use utoipa::ToSchema;
 
-use super::browser_sessions::{timestamp, within};
+use super::browser_sessions::within;
 use super::failure::{ErrorBody, Refused};
 use super::openapi::Api;
+use super::session_shown::timestamp;
 
 /// After how much silence something is sent, so that nobody in between closes the connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
