@@ -10,6 +10,7 @@ mod front;
 mod live;
 mod openapi;
 mod pools;
+mod session_shown;
 mod sessions;
 mod streams;
 mod ui;

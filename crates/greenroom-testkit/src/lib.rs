@@ -5,6 +5,7 @@
 //! * [`Site`]: a small web site, also built as the binary `test-site`, for a real browser to visit.
 //! * [`McpStdio`] and [`McpHttp`]: plain clients that show the messages as they are on the wire, so that a
 //!   test sees what an agent would see and not what a library made of it.
+//! * [`EventSource`]: a reader of server-sent events.
 //! * [`processes`]: what the kernel says about a process, to check that nothing is left behind.
 //!
 //! Everything here uses threads and the standard library only: a kit that shared its machinery with the
@@ -26,7 +27,7 @@ mod wait;
 pub use cargo_bin::{cargo_bin, fake_upstream};
 pub use fake_http::FakeHttp;
 pub use http1::Headers;
-pub use mcp_http::{McpHttp, McpHttpStream, OpenCall};
+pub use mcp_http::{EventSource, McpHttp, McpHttpStream, OpenCall, ServerEvent};
 pub use mcp_stdio::McpStdio;
 pub use processes::{
     Holdings, children_of, fd_count, process_alive, pss_kb, rss_kb, send_signal, thread_count,

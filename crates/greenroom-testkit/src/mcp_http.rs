@@ -5,6 +5,7 @@
 //! who sends it. Which one is used is decided by each call: a test may mix them on purpose.
 
 mod connection;
+mod event_source;
 mod events;
 mod stream;
 
@@ -18,6 +19,7 @@ use crate::mcp_stdio::{answer_pings, call_params, take_result, with_params};
 use connection::{Address, Connection};
 use events::read_event;
 
+pub use event_source::{EventSource, ServerEvent};
 pub use stream::McpHttpStream;
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);

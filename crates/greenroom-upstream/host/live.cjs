@@ -31,7 +31,10 @@ const NAVIGATIONS = {
 /** @type {Record<string, (page: any, input: Input) => Promise<unknown>>} */
 const ACTIONS = {
   click: ({ keyboard, mouse }, { x, y, button, count, modifiers }) =>
-    holding(keyboard, modifiers, () => mouse.click(x, y, { button, clickCount: count })),
+    // One press: `count` says which of a series it is, as `detail` of the page's event does.
+    holding(keyboard, modifiers, () => mouse.move(x, y)
+      .then(() => mouse.down({ button, clickCount: count }))
+      .then(() => mouse.up({ button, clickCount: count }))),
   move: ({ mouse }, { x, y }) => mouse.move(x, y),
   down: ({ keyboard, mouse }, { x, y, button, modifiers }) =>
     holding(keyboard, modifiers, () => mouse.move(x, y).then(() => mouse.down({ button }))),

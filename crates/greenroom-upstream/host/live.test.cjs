@@ -388,7 +388,9 @@ test('input is taken in order, and of many moves that wait the last', async () =
   await Promise.all(taken);
   assert.deepEqual(page.done, [
     'keyboard down "Shift"',
-    'mouse click 1 2 {"button":"left","clickCount":1}',
+    'mouse move 1 2',
+    'mouse down {"button":"left","clickCount":1}',
+    'mouse up {"button":"left","clickCount":1}',
     'keyboard up "Shift"',
     'mouse move 3 3',
   ]);

@@ -1,6 +1,6 @@
 //! Sessions over REST: started for a conversation, looked at, and stopped.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use axum::Json;
 use axum::body::Bytes;
@@ -14,16 +14,18 @@ use axum::response::{IntoResponse, Response};
 use greenroom_core::percent;
 use greenroom_core::target::SessionName;
 use greenroom_engine::{
-    CallFailure, Caller, Conversation, ImageFormat, Opening, Pictures, Scale, ScreenshotOptions,
-    SessionRequest, SessionStatus, SessionView, Wishes,
+    CallFailure, Caller, Conversation, ImageFormat, Opening, Scale, ScreenshotOptions, SessionRequest,
+    SessionStatus, SessionView, Wishes,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
+use utoipa::openapi::Object;
 
 use super::calls::{fresh, json_body};
 use super::failure::{self, ErrorBody, Kind, Refused};
-use super::openapi::Api;
+use super::openapi::{Api, Binary, one_of};
+use super::session_shown::{SessionShown, StatusShown, TabShown, Viewport, tabs_shown};
 
 /// What `desktop` stands for.
 const DESKTOP: (u32, u32) = (1280, 720);
@@ -64,7 +66,7 @@ struct SessionOptions {
     viewport: Option<Value>,
     /// What the browser says that it is.
     #[serde(default)]
-    #[schema(min_length = 1, max_length = 1024)]
+    #[schema(min_length = 1, max_length = 1024, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")]
     user_agent: Option<String>,
     /// Cookies and storage to begin with, as Playwright writes them: the JSON itself, or as a text.
     #[serde(default)]
@@ -83,8 +85,13 @@ struct SessionOptions {
 #[serde(untagged)]
 enum ViewportWanted {
     Size(Viewport),
-    Name(String),
+    Name(DeviceName),
 }
+
+/// `desktop`, `tablet`, `mobile`, or a device of Playwright's list.
+#[derive(ToSchema)]
+#[schema(min_length = 1, max_length = 128)]
+struct DeviceName(String);
 
 #[derive(ToSchema)]
 #[serde(untagged)]
@@ -92,16 +99,6 @@ enum StorageState {
     #[schema(value_type = Object)]
     Inline(Value),
     Text(String),
-}
-
-/// A viewport in CSS pixels.
-#[derive(Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Viewport {
-    #[schema(minimum = 1, maximum = 10_000)]
-    width: u32,
-    #[schema(minimum = 1, maximum = 10_000)]
-    height: u32,
 }
 
 /// The session of a conversation.
@@ -116,108 +113,6 @@ pub(super) struct SessionAnswer {
     /// Why there is no browser, where the status is `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-}
-
-#[derive(Clone, Copy, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-enum StatusShown {
-    /// It has no browser yet.
-    Starting,
-    Running,
-    /// Its browser could not be started, or is lost. The next call tries again.
-    Error,
-    /// It has ended.
-    Stopped,
-}
-
-/// Where pictures come from.
-#[derive(Clone, Copy, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-enum PicturesShown {
-    Screencast,
-    /// Screenshots, taken again and again.
-    Polling,
-    None,
-}
-
-/// What is to be seen of a session. What is not known is left out.
-#[derive(Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = Session)]
-pub(super) struct SessionShown {
-    session_id: String,
-    status: StatusShown,
-    /// Where an MCP client reaches this session and no other.
-    #[schema(format = "uri")]
-    mcp_endpoint: String,
-    /// Address of the current tab.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    current_url: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    page_title: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    viewport: Option<Viewport>,
-    /// When it was last called, or a person did something in it. Watching is no activity.
-    #[schema(format = "date-time")]
-    last_activity: String,
-    #[schema(format = "date-time")]
-    created_at: String,
-    /// What it was started for, where that was over REST.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    conversation_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    profile_id: Option<String>,
-    pool: String,
-    /// `context`: it shares a browser with others and nothing in it. `process`: it has a browser of its own.
-    #[schema(example = "context")]
-    seat: String,
-    /// Calls that were answered.
-    calls: u64,
-    /// Whether a call runs or waits.
-    busy: bool,
-    /// What is left of its idle time, where it runs out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    idle_left_ms: Option<u64>,
-    tabs: Vec<TabShown>,
-    /// One that is open in the current tab.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dialog: Option<DialogShown>,
-    /// How many watch.
-    viewers: usize,
-    /// There while a person has control and the calls of agents wait.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    control: Option<ControlShown>,
-    /// Why there is no browser, where the status is `error`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-    live: PicturesShown,
-    /// Whether a person can step in.
-    can_input: bool,
-}
-
-#[derive(Serialize, ToSchema)]
-#[schema(as = Tab)]
-struct TabShown {
-    index: usize,
-    url: String,
-    title: String,
-    /// Whether calls and input go to it.
-    current: bool,
-}
-
-#[derive(Serialize, ToSchema)]
-#[schema(as = Dialog)]
-struct DialogShown {
-    /// `alert`, `confirm`, `prompt` or `beforeunload`.
-    kind: String,
-    message: String,
-}
-
-#[derive(Serialize, ToSchema)]
-#[schema(as = Control)]
-struct ControlShown {
-    #[schema(format = "date-time")]
-    since: String,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -237,19 +132,27 @@ pub(super) struct TabList {
 pub(super) struct Shooting {
     /// `png` (if not given) or `jpeg`.
     #[serde(default)]
-    #[param(value_type = Option<String>)]
+    #[param(schema_with = formats)]
     format: Option<ImageFormat>,
-    /// Of a JPEG, 1 to 100.
+    /// Of a JPEG, 1 to 100. A PNG has none.
     #[serde(default)]
     #[param(minimum = 1, maximum = 100)]
     quality: Option<i64>,
     /// `css` (if not given): one pixel for each of the page. `device`: as many as the screen has.
     #[serde(default)]
-    #[param(value_type = Option<String>)]
+    #[param(schema_with = scales)]
     scale: Option<Scale>,
     /// `true` for the whole page rather than what is in view.
     #[serde(default)]
     full_page: Option<bool>,
+}
+
+fn formats() -> Object {
+    one_of(&["png", "jpeg"])
+}
+
+fn scales() -> Object {
+    one_of(&["css", "device"])
 }
 
 /// Start a session
@@ -276,7 +179,7 @@ pub(super) async fn start(State(api): State<Api>, request: Request) -> Result<Re
     let request = order.request()?;
     api.has_sessions()?;
     let Opening { view, is_new } =
-        api.engine.open_session(&Caller::local(), request).await.map_err(refused)?;
+        api.engine.open_session(&Caller::local(), request).await.map_err(|failure| refused(&failure))?;
     let answer = SessionAnswer {
         mcp_endpoint: api.mcp_endpoint(&view.id),
         status: view.status.into(),
@@ -306,7 +209,7 @@ pub(super) async fn list(State(api): State<Api>) -> Response {
 /// One that has ended is shown too, as `stopped`, for as long as it is remembered.
 #[utoipa::path(
     get, path = "/api/browser-sessions/{id}", tag = "browser-sessions", operation_id = "get_session",
-    params(("id" = String, Path, description = "The session.")),
+    params(("id" = String, Path, description = "The session.", min_length = 1, max_length = 256)),
     responses(
         (status = 200, description = "The session.", body = SessionShown),
         (status = 400, description = "`invalid_request`: that is no name of a session.", body = ErrorBody),
@@ -326,7 +229,7 @@ pub(super) async fn one(
 /// Its browser is closed, and whatever was not saved is lost. Calls in flight are told.
 #[utoipa::path(
     delete, path = "/api/browser-sessions/{id}", tag = "browser-sessions", operation_id = "stop_session",
-    params(("id" = String, Path, description = "The session.")),
+    params(("id" = String, Path, description = "The session.", min_length = 1, max_length = 256)),
     responses(
         (status = 204, description = "It has ended."),
         (status = 400, description = "`invalid_request`: that is no name of a session.", body = ErrorBody),
@@ -348,7 +251,7 @@ pub(super) async fn stop(
 /// List the tabs of a session
 #[utoipa::path(
     get, path = "/api/browser-sessions/{id}/tabs", tag = "browser-sessions", operation_id = "list_tabs",
-    params(("id" = String, Path, description = "The session.")),
+    params(("id" = String, Path, description = "The session.", min_length = 1, max_length = 256)),
     responses(
         (status = 200, description = "The tabs, in the order of `browser_tabs`.", body = TabList),
         (status = 400, description = "`invalid_request`: that is no name of a session.", body = ErrorBody),
@@ -360,7 +263,7 @@ pub(super) async fn tabs(
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Refused> {
     let view = api.view(&api.name(id)?).await?;
-    Ok(fresh(TabList { tabs: tabs_of(&view) }))
+    Ok(fresh(TabList { tabs: tabs_shown(view.tabs) }))
 }
 
 /// Take a screenshot
@@ -368,10 +271,10 @@ pub(super) async fn tabs(
 /// It waits for no call and is none. Browsers that are driven through chrome-devtools always give a JPEG of what is in view.
 #[utoipa::path(
     get, path = "/api/browser-sessions/{id}/screenshot", tag = "browser-sessions", operation_id = "take_screenshot",
-    params(("id" = String, Path, description = "The session."), Shooting),
+    params(("id" = String, Path, description = "The session.", min_length = 1, max_length = 256), Shooting),
     responses(
         (status = 200, description = "The picture; `Content-Type` says which kind it is.", content(
-            (Vec<u8> = "image/png"), (Vec<u8> = "image/jpeg"),
+            (Binary = "image/png"), (Binary = "image/jpeg"),
         )),
         (status = 400, description = "`invalid_request`", body = ErrorBody),
         (status = 404, description = "`unknown_session`; `not_found`: there are no sessions with this configuration.", body = ErrorBody),
@@ -386,11 +289,9 @@ pub(super) async fn screenshot(
     let name = api.name(id)?;
     let Query(Shooting { format, quality, scale, full_page }) = query?;
     let quality = quality.map(|quality| within("quality", quality, 1..=100)).transpose()?;
-    let quality = quality.and_then(|quality| u8::try_from(quality).ok());
     let format = format.unwrap_or_default();
-    if quality.is_some() && format == ImageFormat::Png {
-        return Err(Kind::INVALID.says("A PNG has no `quality`. Leave it out, or ask for format=jpeg."));
-    }
+    let quality = quality.filter(|_| format == ImageFormat::Jpeg);
+    let quality = quality.and_then(|quality| u8::try_from(quality).ok());
     let options = ScreenshotOptions {
         format,
         quality,
@@ -398,7 +299,11 @@ pub(super) async fn screenshot(
         full_page: full_page.unwrap_or_default(),
     };
     api.is_there(&name).await?;
-    let picture = api.engine.screenshot(&Caller::local(), &name, &options).await.map_err(refused)?;
+    let picture = api
+        .engine
+        .screenshot(&Caller::local(), &name, &options)
+        .await
+        .map_err(|failure| refused(&failure))?;
     let (kind, ending) =
         if picture.starts_with(&[0xFF, 0xD8]) { ("image/jpeg", "jpg") } else { ("image/png", "png") };
     Ok(file(picture, kind, &format!("screenshot.{ending}")))
@@ -409,9 +314,9 @@ pub(super) async fn screenshot(
 /// Only headless Chromium makes PDFs.
 #[utoipa::path(
     get, path = "/api/browser-sessions/{id}/pdf", tag = "browser-sessions", operation_id = "make_pdf",
-    params(("id" = String, Path, description = "The session.")),
+    params(("id" = String, Path, description = "The session.", min_length = 1, max_length = 256)),
     responses(
-        (status = 200, description = "The page as a PDF.", body = Vec<u8>, content_type = "application/pdf"),
+        (status = 200, description = "The page as a PDF.", body = Binary, content_type = "application/pdf"),
         (status = 400, description = "`invalid_request`: that is no name of a session.", body = ErrorBody),
         (status = 404, description = "`unknown_session`; `not_found`: there are no sessions with this configuration.", body = ErrorBody),
         (status = 409, description = "`conflict`: it has no browser or no page now, has ended, or its kind of browser makes no PDF.", body = ErrorBody),
@@ -423,7 +328,7 @@ pub(super) async fn pdf(
 ) -> Result<Response, Refused> {
     let name = api.name(id)?;
     api.is_there(&name).await?;
-    let pdf = api.engine.pdf(&Caller::local(), &name).await.map_err(refused)?;
+    let pdf = api.engine.pdf(&Caller::local(), &name).await.map_err(|failure| refused(&failure))?;
     Ok(file(pdf, "application/pdf", "page.pdf"))
 }
 
@@ -443,7 +348,7 @@ impl SessionOrder {
         let viewport = viewport.map(viewport_wanted).transpose()?;
         let (viewport, device) = match viewport {
             Some(ViewportWanted::Size(Viewport { width, height })) => (Some((width, height)), None),
-            Some(ViewportWanted::Name(name)) => match name.as_str() {
+            Some(ViewportWanted::Name(DeviceName(name))) => match name.as_str() {
                 "desktop" => (Some(DESKTOP), None),
                 "tablet" => (None, Some(TABLET.to_owned())),
                 "mobile" => (None, Some(MOBILE.to_owned())),
@@ -485,7 +390,7 @@ fn viewport_wanted(value: Value) -> Result<ViewportWanted, Refused> {
     };
     match value {
         Value::String(name) if (1..=LONGEST_DEVICE).contains(&name.chars().count()) => {
-            Ok(ViewportWanted::Name(name))
+            Ok(ViewportWanted::Name(DeviceName(name)))
         }
         Value::Object(size) => {
             let size: Viewport = serde_json::from_value(Value::Object(size)).map_err(|_| wrong())?;
@@ -549,75 +454,6 @@ impl Api {
             _ => Ok(()),
         }
     }
-
-    fn mcp_endpoint(&self, id: &str) -> String {
-        format!("{}/sessions/{}/mcp", self.base, percent::escape(id, b""))
-    }
-
-    /// A session as everybody is told of it.
-    pub(super) fn shown(&self, view: &SessionView) -> SessionShown {
-        let view = view.clone();
-        let (conversation_id, profile_id) =
-            view.conversation.map(|known| (known.conversation, known.profile)).unzip();
-        SessionShown {
-            mcp_endpoint: self.mcp_endpoint(&view.id),
-            tabs: tabs_of_list(view.tabs),
-            session_id: view.id,
-            status: view.status.into(),
-            current_url: view.url,
-            page_title: view.title,
-            viewport: view.viewport.map(|(width, height)| Viewport { width, height }),
-            last_activity: timestamp(view.last_activity),
-            created_at: timestamp(view.created),
-            conversation_id,
-            profile_id,
-            pool: view.pool,
-            seat: view.seat,
-            calls: view.calls,
-            busy: view.is_busy,
-            idle_left_ms: view.idle_left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX)),
-            dialog: view.dialog.map(|dialog| DialogShown { kind: dialog.kind, message: dialog.message }),
-            viewers: view.viewers,
-            control: view.control.map(|since| ControlShown { since: timestamp(since) }),
-            error: view.error,
-            live: match view.pictures {
-                Pictures::Screencast => PicturesShown::Screencast,
-                Pictures::Polling => PicturesShown::Polling,
-                Pictures::None => PicturesShown::None,
-            },
-            can_input: view.can_input,
-        }
-    }
-}
-
-impl From<SessionStatus> for StatusShown {
-    fn from(status: SessionStatus) -> Self {
-        match status {
-            SessionStatus::Starting => Self::Starting,
-            SessionStatus::Running => Self::Running,
-            SessionStatus::Error => Self::Error,
-            SessionStatus::Stopped => Self::Stopped,
-        }
-    }
-}
-
-fn tabs_of(view: &SessionView) -> Vec<TabShown> {
-    tabs_of_list(view.tabs.clone())
-}
-
-fn tabs_of_list(tabs: Vec<greenroom_engine::Tab>) -> Vec<TabShown> {
-    let shown = |(index, tab): (usize, greenroom_engine::Tab)| TabShown {
-        index,
-        url: tab.url,
-        title: tab.title,
-        current: tab.is_current,
-    };
-    tabs.into_iter().enumerate().map(shown).collect()
-}
-
-/// In UTC, to the millisecond.
-pub(super) fn timestamp(time: SystemTime) -> String {
-    jiff::Timestamp::try_from(time).map_or_else(|_| String::new(), |time| format!("{time:.3}"))
 }
 
 /// A number of a query, which has to lie in a range.
@@ -634,8 +470,8 @@ pub(super) fn unknown(name: &SessionName) -> Refused {
         .says(format!("There is no session `{name}`. GET /api/browser-sessions names those that there are."))
 }
 
-fn refused(failure: CallFailure) -> Refused {
-    let kind = failure::of_call(&failure).unwrap_or(Kind::INTERNAL);
+fn refused(failure: &CallFailure) -> Refused {
+    let kind = failure::of_call(failure).unwrap_or(Kind::INTERNAL);
     kind.says(failure.to_string())
 }
 

@@ -16,10 +16,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
+use utoipa::openapi::Object;
 
 use super::failure::{self, ErrorBody, Kind, Refused};
 use super::front;
-use super::openapi::Api;
+use super::openapi::{Api, one_of};
 
 /// How many calls a list has where nobody says, and at most.
 const LISTED: i64 = 50;
@@ -150,8 +151,28 @@ pub(super) struct ConsoleAnswer {
 pub(super) struct Include {
     /// `result` to get the tool's own answer too.
     #[serde(default)]
-    #[param(value_type = Option<String>)]
+    #[param(schema_with = included)]
     include: Option<Included>,
+}
+
+fn included() -> Object {
+    one_of(&["result"])
+}
+
+fn statuses() -> Object {
+    one_of(&["success", "error", "pending"])
+}
+
+fn formats() -> Object {
+    one_of(&["yaml", "json"])
+}
+
+fn parts() -> Object {
+    one_of(&["snapshot", "result"])
+}
+
+fn levels() -> Object {
+    one_of(&["debug", "info", "warn", "error"])
 }
 
 #[derive(Deserialize)]
@@ -172,21 +193,26 @@ pub(super) struct Listing {
     tool: Option<String>,
     /// Only calls that ended so: `success`, `error` or `pending`.
     #[serde(default)]
+    #[param(schema_with = statuses)]
     status: Option<String>,
     /// Only calls with this text in their tool's name, arguments, address, title or error.
     #[serde(default)]
     text: Option<String>,
     /// Only calls from this moment on, such as 2026-11-15T08:30:00Z.
     #[serde(default)]
+    #[param(format = DateTime)]
     since: Option<String>,
     /// Only calls before this moment.
     #[serde(default)]
+    #[param(format = DateTime)]
     until: Option<String>,
     /// Only calls older than this ref id: the next page.
     #[serde(default)]
+    #[param(format = "uuid")]
     before: Option<String>,
     /// How many at most: 1 to 1000, 50 if not given.
     #[serde(default)]
+    #[param(minimum = 1)]
     limit: Option<i64>,
 }
 
@@ -199,9 +225,11 @@ pub(super) struct Reading {
     search_for: Option<String>,
     /// With `search_for`: lines to show before each.
     #[serde(default)]
+    #[param(minimum = 0)]
     before_lines: Option<i64>,
     /// With `search_for`: lines to show after each.
     #[serde(default)]
+    #[param(minimum = 0)]
     after_lines: Option<i64>,
     /// Read from the beginning again.
     #[serde(default)]
@@ -223,11 +251,11 @@ pub(super) struct Reading {
     flatten: Option<bool>,
     /// `yaml` or `json`.
     #[serde(default)]
-    #[param(value_type = Option<String>)]
+    #[param(schema_with = formats)]
     format: Option<Format>,
     /// `snapshot`, or `result` for the text that the call answered.
     #[serde(default)]
-    #[param(value_type = Option<String>)]
+    #[param(schema_with = parts)]
     part: Option<Part>,
 }
 
@@ -237,6 +265,7 @@ pub(super) struct Reading {
 pub(super) struct Levels {
     /// Only messages of this level: `debug`, `info`, `warn` or `error`.
     #[serde(default)]
+    #[param(schema_with = levels)]
     level: Option<String>,
     /// Entry to begin with.
     offset: Option<i64>,

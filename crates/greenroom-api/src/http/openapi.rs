@@ -10,12 +10,18 @@ use bytes::Bytes;
 use greenroom_engine::Engine;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use utoipa::OpenApi;
 use utoipa::openapi::path::Operation;
-use utoipa::openapi::{Content, Ref, ResponseBuilder};
+use utoipa::openapi::{
+    Components, Content, KnownFormat, Object, ObjectBuilder, Ref, RefOr, ResponseBuilder, Schema,
+    SchemaFormat, Type,
+};
+use utoipa::{OpenApi, PartialSchema, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::live::{Asked, Told};
+use super::session_shown::SessionShown;
+use super::streams::{CallEventShown, Missed, ScreenshotShown};
 use super::{blobs, browser_sessions, browsers, calls, live, pools, streams};
 
 /// What the handlers share.
@@ -55,10 +61,6 @@ impl FromRef<Api> for Engine {
         (name = "browsers", description = "The attached browsers."),
         (name = "about", description = "This description."),
     ),
-    components(schemas(
-        browser_sessions::SessionShown, streams::ScreenshotShown, streams::CallEventShown, streams::Missed,
-        live::Told, live::Asked,
-    )),
 )]
 struct Description;
 
@@ -85,11 +87,43 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(pools::restart))
         .routes(routes!(browsers::all))
         .routes(routes!(show));
-    for item in described.get_openapi_mut().paths.paths.values_mut() {
+    let whole = described.get_openapi_mut();
+    let components = whole.components.get_or_insert_default();
+    add::<SessionShown>(components);
+    add::<ScreenshotShown>(components);
+    add::<CallEventShown>(components);
+    add::<Missed>(components);
+    add::<Told>(components);
+    add::<Asked>(components);
+    for item in whole.paths.paths.values_mut() {
         let operations = [&mut item.get, &mut item.post, &mut item.put, &mut item.delete, &mut item.patch];
         operations.into_iter().flatten().for_each(at_the_door);
     }
     described
+}
+
+/// Describes what only streams have, which no answer names.
+fn add<T: ToSchema>(components: &mut Components) {
+    let mut schemas = vec![(T::name().into_owned(), T::schema())];
+    T::schemas(&mut schemas);
+    components.schemas.extend(schemas);
+}
+
+/// Bytes that are no text.
+pub(super) enum Binary {}
+
+impl PartialSchema for Binary {
+    fn schema() -> RefOr<Schema> {
+        let format = SchemaFormat::KnownFormat(KnownFormat::Binary);
+        ObjectBuilder::new().schema_type(Type::String).format(Some(format)).into()
+    }
+}
+
+impl ToSchema for Binary {}
+
+/// A text that is one of these.
+pub(super) fn one_of(words: &[&str]) -> Object {
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words.iter().copied())).build()
 }
 
 /// Every request passes the door, which may refuse it.
@@ -149,7 +183,7 @@ mod tests {
         let description = serde_json::to_value(described().into_openapi()).expect("it is JSON");
         assert!(description["openapi"].as_str().is_some_and(|version| version.starts_with("3.1")));
         let paths = description["paths"].as_object().expect("there are paths");
-        assert!(paths.len() >= 11, "{paths:?}");
+        assert!(paths.len() >= 20, "{paths:?}");
         let schemas = &description["components"]["schemas"];
         for (path, operation) in paths.iter().flat_map(|(path, item)| {
             item.as_object().into_iter().flat_map(move |item| item.iter().map(move |entry| (path, entry)))
@@ -159,13 +193,41 @@ mod tests {
             for field in ["summary", "operationId"] {
                 assert!(operation[field].is_string(), "{method} {path} has no {field}");
             }
+            let responses = operation["responses"].as_object().expect("there are responses");
+            for (status, response) in responses.iter().filter(|(status, _)| status.starts_with('4')) {
+                let body = &response["content"]["application/json"]["schema"]["$ref"];
+                assert_eq!(body, "#/components/schemas/ErrorBody", "{method} {path}: {status}");
+            }
+            assert!(responses.contains_key("403"), "{method} {path}");
+            let tag = &operation["tags"][0];
+            let tags = description["tags"].as_array().expect("there are tags");
+            assert!(tags.iter().any(|known| known["name"] == *tag), "{method} {path}: {tag}");
             for name in path.split(['{', '}']).skip(1).step_by(2) {
                 let parameters = operation["parameters"].as_array().expect("it has parameters");
                 assert!(parameters.iter().any(|parameter| parameter["name"] == name), "{path}: {name}");
             }
         }
-        for schema in ["CallOrder", "CallAnswer", "CallRecord", "PoolsShown", "ErrorBody"] {
+        for schema in [
+            "Session",
+            "SessionOrder",
+            "Screenshot",
+            "CallEvent",
+            "Tab",
+            "CallOrder",
+            "CallAnswer",
+            "CallRecord",
+            "PoolsShown",
+            "ErrorBody",
+        ] {
             assert!(schemas[schema]["properties"].is_object(), "{schema}");
+        }
+        for schema in ["LiveMessage", "LiveRequest"] {
+            assert!(schemas[schema]["oneOf"].is_array(), "{schema}");
+        }
+        // Whatever is named is there.
+        let text = description.to_string();
+        for name in text.split("#/components/schemas/").skip(1).filter_map(|rest| rest.split('"').next()) {
+            assert!(schemas[name].is_object(), "{name}");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::body::Bytes;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::error;
-use super::failure::ErrorBody;
+use super::failure::{ErrorBody, Refused};
 
 /// How the pools are: the report of `browser_pool_status`, how many calls wait and sessions live in each, and how the
 /// record is.
@@ -110,6 +111,7 @@ const RESTARTING: &str = "restarting";
 #[serde(deny_unknown_fields)]
 pub(super) struct Wanted {
     /// 1 to 1000.
+    #[schema(minimum = 1, maximum = 1000)]
     instances: usize,
 }
 
@@ -131,11 +133,16 @@ pub(super) async fn all(State(engine): State<Engine>) -> Response {
     params(("pool" = String, Path, description = "Name of the pool.")),
     responses(
         (status = 200, description = "As for all pools, with one in it.", body = PoolsShown),
+        (status = 400, description = "`invalid_request`: the address is not right.", body = ErrorBody),
         (status = 404, description = "`not_found`", body = ErrorBody),
     ),
 )]
-pub(super) async fn one(State(engine): State<Engine>, Path(pool): Path<String>) -> Response {
-    shown(engine.status(Some(&pool)))
+pub(super) async fn one(
+    State(engine): State<Engine>,
+    pool: Result<Path<String>, PathRejection>,
+) -> Result<Response, Refused> {
+    let Path(pool) = pool?;
+    Ok(shown(engine.status(Some(&pool))))
 }
 
 fn shown(report: Result<StatusReport, UnknownPool>) -> Response {
@@ -161,20 +168,22 @@ fn typed(report: &StatusReport) -> PoolsShown {
     params(("pool" = String, Path, description = "Name of the pool."), ("instance" = String, Path, description = "Number or alias.")),
     responses(
         (status = 202, description = "It is being started.", body = InstanceRestart),
+        (status = 400, description = "`invalid_request`: the address is not right.", body = ErrorBody),
         (status = 404, description = "`not_found`", body = ErrorBody),
     ),
 )]
 pub(super) async fn restart(
     State(engine): State<Engine>,
-    Path((pool, instance)): Path<(String, String)>,
-) -> Response {
-    match engine.restart(&pool, &instance, "asked for over HTTP") {
+    names: Result<Path<(String, String)>, PathRejection>,
+) -> Result<Response, Refused> {
+    let Path((pool, instance)) = names?;
+    Ok(match engine.restart(&pool, &instance, "asked for over HTTP") {
         Ok(()) => {
             let body = InstanceRestart { pool, instance, status: RESTARTING };
             (StatusCode::ACCEPTED, Json(body)).into_response()
         }
         Err(failure) => not_found(&failure.to_string()),
-    }
+    })
 }
 
 /// Start every instance of a pool anew
@@ -183,18 +192,23 @@ pub(super) async fn restart(
     params(("pool" = String, Path, description = "Name of the pool.")),
     responses(
         (status = 202, description = "They are being started.", body = PoolRestart),
+        (status = 400, description = "`invalid_request`: the address is not right.", body = ErrorBody),
         (status = 404, description = "`not_found`", body = ErrorBody),
     ),
 )]
-pub(super) async fn restart_all(State(engine): State<Engine>, Path(pool): Path<String>) -> Response {
-    match engine.restart_pool(&pool, "asked for over HTTP") {
+pub(super) async fn restart_all(
+    State(engine): State<Engine>,
+    pool: Result<Path<String>, PathRejection>,
+) -> Result<Response, Refused> {
+    let Path(pool) = pool?;
+    Ok(match engine.restart_pool(&pool, "asked for over HTTP") {
         Ok(instances) => {
             let body = PoolRestart { pool, instances, status: RESTARTING };
             (StatusCode::ACCEPTED, Json(body)).into_response()
         }
         Err(failure @ CallFailure::UnknownPool(_)) => not_found(&failure.to_string()),
         Err(failure) => error(StatusCode::INTERNAL_SERVER_ERROR, "failed", &failure.to_string()),
-    }
+    })
 }
 
 /// Change how many instances a pool has
@@ -203,27 +217,32 @@ pub(super) async fn restart_all(State(engine): State<Engine>, Path(pool): Path<S
     params(("pool" = String, Path, description = "Name of the pool.")), request_body = Wanted,
     responses(
         (status = 202, description = "Those that are added, and those that go when they are done.", body = ScaleAnswer),
-        (status = 400, description = "`bad_request`", body = ErrorBody),
+        (status = 400, description = "`bad_request`; `invalid_request`: the address is not right.", body = ErrorBody),
         (status = 404, description = "`not_found`", body = ErrorBody),
         (status = 409, description = "`misconfigured`", body = ErrorBody),
     ),
 )]
-pub(super) async fn scale(State(engine): State<Engine>, Path(pool): Path<String>, body: Bytes) -> Response {
+pub(super) async fn scale(
+    State(engine): State<Engine>,
+    pool: Result<Path<String>, PathRejection>,
+    body: Bytes,
+) -> Result<Response, Refused> {
+    let Path(pool) = pool?;
     let wanted = match serde_json::from_slice::<Wanted>(&body) {
         Ok(wanted) if (1..=MOST_INSTANCES).contains(&wanted.instances) => wanted.instances,
         _ => {
             let message = format!("Send {{\"instances\": N}}, with N from 1 to {MOST_INSTANCES}.");
-            return error(StatusCode::BAD_REQUEST, "bad_request", &message);
+            return Ok(error(StatusCode::BAD_REQUEST, "bad_request", &message));
         }
     };
-    match engine.scale(&pool, wanted) {
+    Ok(match engine.scale(&pool, wanted) {
         Ok(Ok(Scaled { pool, instances, added, draining })) => {
             let body = ScaleAnswer { pool, instances, added, draining };
             (StatusCode::ACCEPTED, Json(body)).into_response()
         }
         Ok(Err(mistakes)) => error(StatusCode::CONFLICT, "misconfigured", &mistakes.to_string()),
         Err(unknown) => not_found(&format!("Invalid pool name: {unknown}")),
-    }
+    })
 }
 
 fn not_found(message: &str) -> Response {

@@ -23,9 +23,10 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep_until};
 use utoipa::ToSchema;
 
-use super::browser_sessions::{timestamp, within};
+use super::browser_sessions::within;
 use super::failure::{ErrorBody, Refused};
 use super::openapi::Api;
+use super::session_shown::timestamp;
 
 /// After how much silence something is sent, so that nobody in between closes the connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -157,7 +158,7 @@ pub(super) struct Missed {
 #[utoipa::path(
     get, path = "/api/browser-sessions/{id}/screenshots", tag = "live", operation_id = "watch_session",
     params(
-        ("id" = String, Path, description = "The session."), Looking,
+        ("id" = String, Path, description = "The session.", min_length = 1, max_length = 256), Looking,
         ("Last-Event-ID" = Option<String>, Header, description = "The last picture that the client has. Anything but a number is ignored."),
     ),
     responses(

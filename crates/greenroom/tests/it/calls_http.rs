@@ -140,6 +140,9 @@ fn calls_are_listed_page_by_page() {
         |query: &str| get(&server, &format!("/api/calls?{query}")).1["calls"].as_array().unwrap().len();
     assert_eq!(count("session_id=odd"), 2);
     assert_eq!(count("tool=fail"), 1);
+    assert_eq!(count("text=FAIL"), 1, "by the tool's name, in whatever case");
+    assert_eq!(count("text=%22text%22:%223%22"), 1, "by an argument");
+    assert_eq!(count("text=%25"), 0, "a percent sign is a percent sign");
     assert_eq!(count("status=error&session_id=even"), 1);
     assert_eq!(count("status=pending"), 0);
     assert_eq!(count("since=2020-01-01T00:00:00Z&until=2020-01-02T00:00:00Z"), 0);
@@ -417,7 +420,8 @@ fn the_description_is_that_of_the_routes() {
     for path in wanted {
         assert!(paths.contains_key(path), "{path}");
     }
-    for (path, operations) in paths {
+    // A stream has no end, and so no answer that could be looked at.
+    for (path, operations) in paths.iter().filter(|(path, _)| *path != "/api/events") {
         for method in operations.as_object().unwrap().keys() {
             // What does not exist is named by its own kind of error, and not as an address that is not there.
             let path = path.replace("{ref_id}", ID).replace("{pool}", "NONE").replace("{instance}", "0");
