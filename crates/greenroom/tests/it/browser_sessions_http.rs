@@ -308,7 +308,7 @@ fn pools_and_attached_browsers_are_listed() {
     let (status, list) = get(&server, "/api/browsers");
     assert_eq!(status, 200, "{list}");
     let browser = &list["browsers"][0];
-    assert_eq!(browser["index"], 0, "{list}");
+    assert_eq!(browser["index"], 1, "{list}");
     assert!(browser["url"].as_str().unwrap().contains("127.0.0.1:1"), "{list}");
     for field in ["name", "driver", "tags", "state", "page_url", "page_title", "last_error", "last_attempt"] {
         assert!(browser.get(field).is_some(), "{field}: {list}");
