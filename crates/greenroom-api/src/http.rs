@@ -7,6 +7,7 @@ mod browsers;
 mod calls;
 mod failure;
 mod front;
+mod given;
 mod live;
 mod openapi;
 mod pools;

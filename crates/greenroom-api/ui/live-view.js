@@ -6,7 +6,6 @@
  * has changed, `greenroom-restart` when somebody wants another session in place of one that has ended.
  */
 
-import { Client } from "./api.js";
 import { attribute, fill, h, say } from "./dom.js";
 import { address, clock } from "./format.js";
 import { icon } from "./icons.js";
@@ -53,7 +52,7 @@ function tool(drawing, label, onclick, name = "") {
 export class LiveView extends HTMLElement {
   constructor() {
     super();
-    /** @type {Client | null} */
+    /** @type {import("./api.js").Client | null} */
     this.client = null;
     this.sessionId = "";
     /** @type {Live | null} */
@@ -201,7 +200,7 @@ export class LiveView extends HTMLElement {
   }
 
   /**
-   * @param {Client} client
+   * @param {import("./api.js").Client} client
    * @param {string} sessionId
    */
   attach(client, sessionId) {

@@ -26,7 +26,7 @@ const CHUNK: usize = 64 * 1024;
 /// An image, PDF or large result, as `blobs` of a call and the links `blob://sha256/…` in replies name it.
 #[utoipa::path(
     get, path = "/api/blobs/{sha256}", tag = "blobs", operation_id = "get_blob",
-    params(("sha256" = String, Path, description = "The 64 hexadecimal digits of its SHA-256.")),
+    params(("sha256" = String, Path, pattern = "^[0-9a-f]{64}$", description = "The 64 hexadecimal digits of its SHA-256.")),
     responses(
         (status = 200, description = "The bytes, with the type that they came with.", content_type = "*/*"),
         (status = 304, description = "Whoever asks has it already (`If-None-Match`)."),

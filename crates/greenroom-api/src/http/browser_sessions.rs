@@ -24,6 +24,7 @@ use utoipa::openapi::Object;
 
 use super::calls::{fresh, json_body};
 use super::failure::{self, ErrorBody, Kind, Refused};
+use super::given;
 use super::openapi::{Api, Binary, one_of};
 use super::session_shown::{SessionShown, StatusShown, TabShown, Viewport, tabs_shown};
 
@@ -53,7 +54,7 @@ pub(super) struct SessionOrder {
     #[schema(min_length = 1, max_length = 256, example = "default")]
     profile_id: String,
     /// How a new session is to be. One that is there already stays as it is.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given::object_or_none")]
     options: Option<SessionOptions>,
 }
 
@@ -76,7 +77,7 @@ struct SessionOptions {
     #[serde(default)]
     pool: Option<String>,
     /// How long it may be idle, in milliseconds; 0 for ever. Left out: as configured (REST_SESSION_IDLE_TIMEOUT).
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given::whole_or_none")]
     #[schema(minimum = 0, maximum = 31_536_000_000_u64)]
     idle_timeout_ms: Option<u64>,
 }
@@ -167,7 +168,7 @@ fn scales() -> Object {
         (status = 201, description = "A new session.", body = SessionAnswer,
             headers(("Location" = String, description = "Where the session is to be seen."))),
         (status = 400, description = "`invalid_request`", body = ErrorBody),
-        (status = 404, description = "`unknown_state`: no state is saved under that name. `not_found`: there are no sessions with this configuration.", body = ErrorBody),
+        (status = 404, description = "`unknown_pool`. `unknown_state`: no state is saved under that name. `not_found`: there are no sessions with this configuration.", body = ErrorBody),
         (status = 413, description = "`too_large`", body = ErrorBody),
         (status = 415, description = "`unsupported_media_type`", body = ErrorBody),
         (status = 429, description = "`too_many` sessions", body = ErrorBody),
@@ -471,7 +472,10 @@ pub(super) fn unknown(name: &SessionName) -> Refused {
 }
 
 fn refused(failure: &CallFailure) -> Refused {
-    let kind = failure::of_call(failure).unwrap_or(Kind::INTERNAL);
+    let kind = match failure {
+        CallFailure::UnknownPool(_) => Kind::UNKNOWN_POOL,
+        failure => failure::of_call(failure).unwrap_or(Kind::INTERNAL),
+    };
     kind.says(failure.to_string())
 }
 

@@ -34,7 +34,7 @@ pub(super) struct CallOrder {
     #[serde(default)]
     session_id: Option<String>,
     /// Name of the tool.
-    #[schema(example = "browser_navigate")]
+    #[schema(example = "browser_navigate", min_length = 1)]
     tool: String,
     /// The tool's arguments.
     #[serde(default)]
@@ -239,9 +239,11 @@ pub(super) struct Reading {
     since: Option<String>,
     /// Line (with `query`: item) to begin with.
     #[serde(default)]
+    #[param(minimum = 0)]
     offset: Option<i64>,
     /// Lines (with `query`: items) to return.
     #[serde(default)]
+    #[param(minimum = 1)]
     limit: Option<i64>,
     /// JMESPath over the page's elements.
     #[serde(default)]
@@ -268,8 +270,10 @@ pub(super) struct Levels {
     #[param(schema_with = levels)]
     level: Option<String>,
     /// Entry to begin with.
+    #[param(minimum = 0)]
     offset: Option<i64>,
     /// Entries to return.
+    #[param(minimum = 1)]
     limit: Option<i64>,
 }
 
@@ -341,6 +345,11 @@ pub(super) async fn list(
 ) -> Result<Response, Refused> {
     let Query(listing) = query?;
     let limit = listing.limit.unwrap_or(LISTED).min(MOST_LISTED);
+    for (name, value) in [("since", &listing.since), ("until", &listing.until), ("before", &listing.before)] {
+        if value.as_deref() == Some("") {
+            return Err(Kind::INVALID.says(format!("`{name}` is empty. Leave it out instead.")));
+        }
+    }
     let arguments = ListArguments {
         session: listing.session_id,
         tool: listing.tool,

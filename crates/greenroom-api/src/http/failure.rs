@@ -29,6 +29,7 @@ impl Kind {
     pub(super) const UNKNOWN_TOOL: Self = Self(StatusCode::NOT_FOUND, "unknown_tool");
     pub(super) const UNKNOWN_CALL: Self = Self(StatusCode::NOT_FOUND, "unknown_call");
     pub(super) const UNKNOWN_SESSION: Self = Self(StatusCode::NOT_FOUND, "unknown_session");
+    pub(super) const UNKNOWN_POOL: Self = Self(StatusCode::NOT_FOUND, "unknown_pool");
     pub(super) const UNKNOWN_STATE: Self = Self(StatusCode::NOT_FOUND, "unknown_state");
     pub(super) const NOT_FOUND: Self = Self(StatusCode::NOT_FOUND, "not_found");
     pub(super) const UPGRADE: Self = Self(StatusCode::UPGRADE_REQUIRED, "upgrade_required");

@@ -30,7 +30,7 @@ pub(super) struct Door {
     hosts: Vec<String>,
     /// Our own.
     origins: Vec<String>,
-    /// Those of others that may ask (WEB_ORIGINS).
+    /// Those of others that may ask (CORS_ORIGINS).
     guests: Vec<String>,
 }
 
@@ -71,7 +71,7 @@ impl Door {
         (!self.origins.contains(&origin) && !self.guests.contains(&origin)).then(|| {
             format!(
                 "Requests from web pages of `{origin}` are not accepted. Set PUBLIC_URL if that is this server, or add it to \
-                 WEB_ORIGINS if its pages may use this one."
+                 CORS_ORIGINS if its pages may use this one."
             )
         })
     }

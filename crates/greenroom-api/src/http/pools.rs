@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 
 use super::error;
 use super::failure::{ErrorBody, Refused};
+use super::given;
 
 /// How the pools are: the report of `browser_pool_status`, how many calls wait and sessions live in each, and how the
 /// record is.
@@ -111,6 +112,7 @@ const RESTARTING: &str = "restarting";
 #[serde(deny_unknown_fields)]
 pub(super) struct Wanted {
     /// 1 to 1000.
+    #[serde(deserialize_with = "given::whole")]
     #[schema(minimum = 1, maximum = 1000)]
     instances: usize,
 }

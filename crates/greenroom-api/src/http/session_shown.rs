@@ -7,14 +7,17 @@ use greenroom_engine::{Pictures, SessionStatus, SessionView, Tab};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::given;
 use super::openapi::Api;
 
 /// A viewport in CSS pixels.
 #[derive(Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Viewport {
+    #[serde(deserialize_with = "given::whole")]
     #[schema(minimum = 1, maximum = 10_000)]
     pub(super) width: u32,
+    #[serde(deserialize_with = "given::whole")]
     #[schema(minimum = 1, maximum = 10_000)]
     pub(super) height: u32,
 }

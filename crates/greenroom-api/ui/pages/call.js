@@ -385,8 +385,8 @@ export class CallPage extends Page {
         list,
         text === ""
           ? h("li", { class: "quiet" }, "No message of this level.")
-          : messages(text).map(({ level, text }) =>
-              h("li", { class: level }, h("span", { class: "level" }, level), h("span", { class: "t" }, text)),
+          : messages(text).map(one =>
+              h("li", { class: one.level }, h("span", { class: "level" }, one.level), h("span", { class: "t" }, one.text)),
             ),
       );
     };

@@ -55,7 +55,7 @@ fn a_file_is_sent_again_only_when_it_has_changed() {
 #[test]
 fn pages_of_other_origins_may_ask_once_they_are_named() {
     const CHAT: &str = "https://chat.example.com";
-    let server = Server::fake("", &[("GREENROOM_WEB_ORIGINS", CHAT)]);
+    let server = Server::fake("", &[("GREENROOM_CORS_ORIGINS", CHAT)]);
     let from = |origin: &'static str| ("Origin", origin);
     for path in ["/api/browser-sessions", "/ui/app.js", "/api/pools"] {
         let (status, headers, _) = get(&server, path, &[from(CHAT)]);
