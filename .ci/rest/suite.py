@@ -212,9 +212,9 @@ def use_client(target: pathlib.Path) -> None:
 
         picture = sessions("take_screenshot", session)
         expect(picture.content.startswith(b"\x89PNG"), picture.headers)
-        picture = sessions("take_screenshot", session, format_="jpeg", quality=40)
+        picture = sessions("take_screenshot", session, format_=models.TakeScreenshotFormat("jpeg"), quality=40)
         expect(picture.content.startswith(b"\xff\xd8"), picture.headers)
-        printed = sessions("print_pdf", session)
+        printed = sessions("make_pdf", session)
         expect(printed.content.startswith(b"%PDF"), printed.headers)
 
         seen = set()
