@@ -34,6 +34,6 @@ fn a_call_is_followed_to_what_it_has_changed() {
     eyes.click("tab", "Changes");
     eyes.wait("text('#panel-changes .line.added').includes('button \"Off\"')");
     eyes.wait("text('#panel-changes .line.removed').includes('button \"On\"')");
-    eyes.click("button", "Previous call");
+    eyes.click("link", "Previous call");
     eyes.wait("text('h1') === 'browser_snapshot'");
 }
