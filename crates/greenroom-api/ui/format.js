@@ -99,6 +99,13 @@ export function address(typed) {
  */
 export const short = (text, most) => (text.length <= most ? text : `${text.slice(0, most - 1)}…`);
 
+/**
+ * What people know a session by: the conversation it belongs to, where there is one.
+ * @param {import("./types.d.ts").Session} session
+ */
+export const sessionName = ({ sessionId, conversationId, profileId }) =>
+  conversationId ? [conversationId, profileId].filter(Boolean).join(" · ") : sessionId;
+
 /** What a person's doings are called in lists. @type {Record<string, string>} */
 const DOINGS = {
   person_click: "clicked",

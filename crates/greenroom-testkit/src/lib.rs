@@ -6,6 +6,7 @@
 //! * [`McpStdio`] and [`McpHttp`]: plain clients that show the messages as they are on the wire, so that a
 //!   test sees what an agent would see and not what a library made of it.
 //! * [`EventSource`]: a reader of server-sent events.
+//! * [`Wire`]: a connection that can be cut and mended.
 //! * [`processes`]: what the kernel says about a process, to check that nothing is left behind.
 //!
 //! Everything here uses threads and the standard library only: a kit that shared its machinery with the
@@ -23,6 +24,7 @@ mod mcp_http;
 mod mcp_stdio;
 mod site;
 mod wait;
+mod wire;
 
 pub use cargo_bin::{cargo_bin, fake_upstream};
 pub use fake_http::FakeHttp;
@@ -34,3 +36,4 @@ pub use processes::{
 };
 pub use site::Site;
 pub use wait::wait_until;
+pub use wire::Wire;

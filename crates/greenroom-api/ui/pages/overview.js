@@ -1,7 +1,7 @@
 /** Overview: every session as a small live picture, the pools, the attached browsers. */
 
 import { attribute, fill, h, say } from "../dom.js";
-import { brief, duration, number, plural } from "../format.js";
+import { brief, duration, number, plural, sessionName } from "../format.js";
 import { icon } from "../icons.js";
 import { carefulButton, copyButton, loading, problem, time } from "../parts.js";
 import { client, feed, sessionLink, visit } from "../site.js";
@@ -213,7 +213,7 @@ export class OverviewPage extends Page {
       h(
         "dl",
         { class: "figures" },
-        figure("healthy", `${pool.healthy_instances}/${pool.total_instances}`),
+        pool.total_instances > 0 && figure("healthy", `${pool.healthy_instances}/${pool.total_instances}`),
         figure("in use", number(pool.leased_instances)),
         figure("waiting", number(pool.waiting_calls), pool.waiting_calls > 0),
         figure("sessions", number(pool.sessions)),
@@ -435,12 +435,11 @@ class SessionCard {
     const state = session.status === "running" ? "live" : session.status === "starting" ? "connecting" : "error";
     this.light.className = `light ${state}`;
     attribute(this.light, "title", STATUS_WORDS[session.status] ?? session.status);
-    say(this.title, session.pageTitle || session.sessionId);
-    attribute(
-      this.title,
-      "title",
-      session.pageTitle ? `${session.pageTitle} — ${session.sessionId}` : session.sessionId,
-    );
+    const name = sessionName(session);
+    const isBlank = !session.currentUrl || session.currentUrl === "about:blank";
+    const title = session.pageTitle || session.conversationId || (isBlank ? "Empty page" : "Untitled page");
+    say(this.title, title);
+    attribute(this.title, "title", `${title} — ${name}`);
     say(
       this.url,
       session.status === "error"
@@ -458,7 +457,7 @@ class SessionCard {
     );
     fill(
       this.facts,
-      h("span", { class: "card-name ellipsis", title: session.sessionId }, session.sessionId),
+      h("span", { class: "card-name ellipsis", title: session.sessionId }, name),
       h("span", {}, plural(session.calls, "call")),
       time(session.lastActivity, true),
     );

@@ -1,7 +1,7 @@
 /** Session: the live view with everything to step in, and beside it what has happened. */
 
 import { attribute, fill, h, say } from "../dom.js";
-import { doing, duration, isPerson, plural } from "../format.js";
+import { doing, duration, isPerson, plural, sessionName } from "../format.js";
 import { icon } from "../icons.js";
 import { LiveView } from "../live-view.js";
 import { carefulButton, copyButton, loading, time } from "../parts.js";
@@ -122,8 +122,12 @@ export class SessionPage extends Page {
     const isOver = this.live.live?.state === "stopped" || session?.status === "stopped";
     if (this.stop) this.stop.hidden = isOver;
     if (!session) return;
-    this.named(session.pageTitle || this.sessionId);
-    say(this.subtitle, isOver ? "Ended" : (session.pageTitle ?? ""));
+    const name = sessionName(session);
+    this.named(session.pageTitle || name);
+    say(this.heading, name);
+    const words = isOver ? "Ended" : (session.pageTitle ?? "");
+    const id = name === this.sessionId ? "" : this.sessionId;
+    say(this.subtitle, [words, id].filter(Boolean).join(" · "));
     const idle = session.idleLeftMs === undefined || isOver ? 0 : Math.ceil(session.idleLeftMs / 60_000);
     const sign = JSON.stringify([
       session.mcpEndpoint,
@@ -150,6 +154,16 @@ export class SessionPage extends Page {
           copyButton(session.mcpEndpoint, "Copy the MCP endpoint"),
         ),
       ),
+      name !== this.sessionId &&
+        fact(
+          "Session",
+          h(
+            "span",
+            { class: "with-copy" },
+            h("code", { class: "ellipsis", title: this.sessionId }, this.sessionId),
+            copyButton(this.sessionId, "Copy the session’s id"),
+          ),
+        ),
       session.conversationId && fact("Conversation", session.conversationId),
       session.profileId && fact("Profile", session.profileId),
       fact(

@@ -21,4 +21,5 @@ mod sessions;
 mod stdio;
 mod supervision;
 mod tools_page;
+mod ui;
 mod web_page;
