@@ -1,12 +1,18 @@
-//! The HTTP listener: MCP at `/mcp`, calls, their record and the pools under `/api`, and the two probes.
+//! The HTTP listener: MCP at `/mcp`, sessions, calls, their record and the pools under `/api`, the web page, and the two
+//! probes.
 
 mod blobs;
+mod browser_sessions;
+mod browsers;
 mod calls;
 mod failure;
 mod front;
+mod live;
 mod openapi;
 mod pools;
 mod sessions;
+mod streams;
+mod ui;
 
 use std::io;
 use std::net::SocketAddr;
@@ -26,8 +32,9 @@ use greenroom_core::target::SessionName;
 use greenroom_engine::{Bound, Caller, Engine, Origin};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::json;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::mcp::{Arrival, McpServer, McpServerFactory};
 use front::Door;
@@ -47,12 +54,14 @@ pub async fn serve_http(
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     let local = listener.local_addr()?;
-    let router = router(local, engine, config, session_per_connection, &shutdown);
+    let sockets = TaskTracker::new();
+    let router = router(local, engine, config, session_per_connection, &shutdown, &sockets);
     // Without it a small answer waits for the client's delayed acknowledgement: 40 ms instead of less than one.
     let listener = listener.tap_io(|stream| {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY could not be set");
         }
+        hold_little(stream);
     });
     let serving = axum::serve(listener, router).with_graceful_shutdown(shutdown.clone().cancelled_owned());
     let serving = serving.into_future();
@@ -61,7 +70,14 @@ pub async fn serve_http(
         result = &mut serving => return result,
         () = shutdown.cancelled() => {}
     }
-    match tokio::time::timeout(CLOSE_LIMIT, serving).await {
+    sockets.close();
+    let ended = async {
+        let result = serving.await;
+        // They have left HTTP, so nobody else waits for them to say goodbye.
+        sockets.wait().await;
+        result
+    };
+    match tokio::time::timeout(CLOSE_LIMIT, ended).await {
         Ok(result) => result,
         Err(_) => {
             tracing::debug!("connections that stayed open were cut off");
@@ -70,12 +86,30 @@ pub async fn serve_http(
     }
 }
 
+/// How much may wait in the kernel to be sent on one connection.
+#[cfg(target_os = "linux")]
+const MOST_UNSENT: u32 = 128 * 1024;
+
+/// The kernel would take megabytes of pictures for somebody who reads slowly, and they would see what was seconds ago. With a limit on what
+/// is not sent yet, the next picture is only chosen when the last is on its way.
+#[cfg(target_os = "linux")]
+fn hold_little(stream: &TcpStream) {
+    if let Err(error) = socket2::SockRef::from(stream).set_tcp_notsent_lowat(MOST_UNSENT) {
+        tracing::debug!(%error, "TCP_NOTSENT_LOWAT could not be set");
+    }
+}
+
+/// Other systems keep to the size of their buffers.
+#[cfg(not(target_os = "linux"))]
+fn hold_little(_: &TcpStream) {}
+
 fn router(
     local: SocketAddr,
     engine: Engine,
     config: &HttpConfig,
     session_per_connection: bool,
     shutdown: &CancellationToken,
+    sockets: &TaskTracker,
 ) -> Router {
     let sessions = Arc::new(Sessions::new(config.mcp_session_idle));
     tokio::spawn(Arc::clone(&sessions).expire(shutdown.clone()));
@@ -89,8 +123,10 @@ fn router(
     let (door, max_body) = (Arc::new(Door::new(local, config)), config.max_request_bytes);
     let endpoint = Endpoint { service, engine: engine.clone(), max_body, session_per_connection };
     let bound = endpoint.clone();
-    let (api, state) = openapi::routes(engine, max_body);
-    api.route("/mcp", any(move |request| mcp(endpoint.clone(), request)))
+    let base = config.public_url.clone().unwrap_or_else(|| format!("http://{local}"));
+    let (api, state) = openapi::routes(engine, max_body, &base, shutdown, sockets);
+    ui::routes(api)
+        .route("/mcp", any(move |request| mcp(endpoint.clone(), request)))
         .route("/sessions/{id}/mcp", any(move |Path(id), request| session_mcp(bound.clone(), id, request)))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
@@ -185,7 +221,11 @@ async fn readyz(State(engine): State<Engine>) -> Response {
 }
 
 async fn not_found() -> Response {
-    error(StatusCode::NOT_FOUND, "not_found", "There is nothing here. The MCP endpoint is /mcp.")
+    error(
+        StatusCode::NOT_FOUND,
+        "not_found",
+        "There is nothing here. The MCP endpoint is /mcp, the web page is /.",
+    )
 }
 
 async fn wrong_method() -> Response {

@@ -46,7 +46,7 @@ pub use greenroom_upstream::live::{
 pub use greenroom_upstream::rpc::{CallError, Progress};
 pub use history::RESULT_FILE;
 pub use live::cast::Picture;
-pub use live::person::{Action, Person};
+pub use live::person::{Action, Badge, Person};
 pub use live::viewer::{Sight, ViewOptions, Viewer};
 pub use live::{Conversation, Pictures, SessionStatus, SessionView};
 pub use pool::{DriverFactory, Scaled};

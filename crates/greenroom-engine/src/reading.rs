@@ -347,6 +347,7 @@ impl Desk {
             session: given(arguments.session),
             tool: given(arguments.tool),
             status,
+            text: given(arguments.text),
             since: given(arguments.since).map(|text| moment("since", &text)).transpose()?,
             until: given(arguments.until).map(|text| moment("until", &text)).transpose()?,
             before: given(arguments.before).map(|id| parse_ref(&id)).transpose()?,

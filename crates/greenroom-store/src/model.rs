@@ -159,6 +159,9 @@ pub struct Filter {
     pub session: Option<String>,
     pub tool: Option<String>,
     pub status: Option<CallStatus>,
+    /// Stands somewhere in the tool's name, the arguments, the page's address or title, or the error. In whatever case,
+    /// as far as letters are ASCII.
+    pub text: Option<String>,
     pub since: Option<SystemTime>,
     pub until: Option<SystemTime>,
     /// Only calls that come after this one on record, oldest first; without it the newest come first.

@@ -213,6 +213,14 @@ impl Reader {
             Some(status) => must("r.status = ?", Box::new(status.word())),
             None => {}
         }
+        if let Some(text) = &filter.text {
+            must(
+                "EXISTS (SELECT 1 FROM (SELECT ? AS pattern) WHERE q.tool_name LIKE pattern ESCAPE '\\'
+                    OR q.params LIKE pattern ESCAPE '\\' OR r.url LIKE pattern ESCAPE '\\'
+                    OR r.title LIKE pattern ESCAPE '\\' OR r.error_message LIKE pattern ESCAPE '\\')",
+                Box::new(containing(text)),
+            );
+        }
         let since = filter.since.map_or(i64::MIN, micros);
         let until = filter.until.map_or(i64::MAX, micros);
         if filter.since.is_some() || filter.until.is_some() {
@@ -454,6 +462,19 @@ where
     row.get_ref(column)?.as_str()?.parse().map_err(|error| {
         rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(error))
     })
+}
+
+/// The pattern of whatever contains a text. Of what is special in patterns, nothing is in the text.
+fn containing(text: &str) -> String {
+    let mut pattern = String::from("%");
+    for character in text.chars() {
+        if matches!(character, '%' | '_' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(character);
+    }
+    pattern.push('%');
+    pattern
 }
 
 #[cfg(test)]

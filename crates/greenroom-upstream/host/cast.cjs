@@ -46,6 +46,8 @@ class Cast {
     this._isOwed = false;
     /** Frames that were not acknowledged. */
     this._unacknowledged = 0;
+    /** Of the newest that has come, in seconds. */
+    this._timestamp = 0;
     /** What acknowledgements carry: Chromium's number for this start. @type {number | undefined} */
     this._start = undefined;
     /** The newest that has come since one was given. @type {{head: Head, jpeg: Buffer} | undefined} */
@@ -152,6 +154,7 @@ class Cast {
     this._isDated = false;
     this._newest = undefined;
     this._unacknowledged = 0;
+    this._timestamp = 0;
   }
 
   /**
@@ -164,7 +167,14 @@ class Cast {
     clearTimeout(this._timer);
     this._start = sessionId;
     this._unacknowledged += 1;
-    // Chromium names the moment at which a screen would show it.
+    // Chromium draws several at once, and an earlier one may be done later.
+    if (metadata.timestamp < this._timestamp) {
+      if (this._isOwed && this._unacknowledged >= IN_FLIGHT)
+        this._letOneThrough();
+      return;
+    }
+    this._timestamp = metadata.timestamp;
+    // It names the moment at which a screen would show it.
     const captured = Math.min(Date.now(), Math.round(metadata.timestamp * 1000));
     const head = { captured, width: Math.round(metadata.deviceWidth), height: Math.round(metadata.deviceHeight) };
     this._newest = { head, jpeg: Buffer.from(data, 'base64') };

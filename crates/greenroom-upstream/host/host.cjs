@@ -250,7 +250,8 @@ class Seat {
     if (message.id !== undefined && message.method === undefined && this._closing.delete(message.id))
       await this.reset();
     this._host.send(KIND_MCP, this._id, message);
-    if (message.method === undefined)
+    // A tool's answer, in which what it did need not stand.
+    if (message.result?.content)
       this.live.lookAgain();
   }
 

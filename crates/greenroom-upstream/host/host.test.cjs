@@ -9,7 +9,9 @@ const os = require('node:os');
 const path = require('node:path');
 const { Duplex } = require('node:stream');
 const { test } = require('node:test');
-const { FrameReader, Host, closeNames, encodeFrame, KIND_CONTROL, KIND_MCP } = require('./host.cjs');
+const {
+  FrameReader, Host, closeNames, encodeFrame, KIND_BYTES, KIND_CAST, KIND_CONTROL, KIND_MCP,
+} = require('./host.cjs');
 
 /** @typedef {{kind: number, context: number, message: any}} Sent */
 
@@ -32,8 +34,10 @@ class Wire extends Duplex {
    * @param {() => void} done
    */
   _write(chunk, _encoding, done) {
-    for (const { kind, context, payload } of this._reader.push(chunk))
-      this.sent.push({ kind, context, message: JSON.parse(payload.toString()) });
+    for (const { kind, context, payload } of this._reader.push(chunk)) {
+      const isJson = kind === KIND_CONTROL || kind === KIND_MCP;
+      this.sent.push({ kind, context, message: isJson ? JSON.parse(payload.toString()) : payload });
+    }
     this._arrived.emit('message');
     done();
   }
@@ -87,8 +91,10 @@ class Wire extends Duplex {
 }
 
 class StubPage extends EventEmitter {
-  constructor() {
+  /** @param {StubContext} home */
+  constructor(home) {
     super();
+    this.home = home;
     /** @type {string[]} what its CDP sessions were told */
     this.told = [];
   }
@@ -105,6 +111,14 @@ class StubPage extends EventEmitter {
     return null;
   }
 
+  async screenshot() {
+    return Buffer.from('picture');
+  }
+
+  context() {
+    return this.home;
+  }
+
   isClosed() {
     return false;
   }
@@ -118,7 +132,7 @@ class StubContext extends EventEmitter {
     this.closings = 0;
     /** Resolved to let a close come to its end. */
     this.mayClose = Promise.resolve();
-    this.stubPages = [new StubPage(), new StubPage()];
+    this.stubPages = [new StubPage(this), new StubPage(this)];
   }
 
   pages() {
@@ -127,10 +141,16 @@ class StubContext extends EventEmitter {
 
   /** @param {StubPage} page */
   async newCDPSession(page) {
-    return {
-      send: async (/** @type {string} */ method) => { page.told.push(method); },
+    return Object.assign(new EventEmitter(), {
+      /** @this {EventEmitter} @param {string} method */
+      async send(method) {
+        page.told.push(method);
+        const metadata = { timestamp: 1.5, deviceWidth: 800, deviceHeight: 600 };
+        if (method === 'Page.startScreencast')
+          this.emit('Page.screencastFrame', { data: 'cGljdHVyZQ==', metadata, sessionId: 1 });
+      },
       detach: async () => { page.told.push('detach'); },
-    };
+    });
   }
 
   async close() {
@@ -693,6 +713,46 @@ test('warming that fails says why, and can be tried again', async () => {
 });
 
 // ---- the process itself ----------------------------------------------------------------------------------------
+
+test('the state of the pages is pushed on their context', async () => {
+  const { wire } = startedHost();
+  await wire.control(3, 'open', { options: {} });
+  await wire.call(3, 1, 'browser_navigate');
+  const isPages = (/** @type {Sent} */ { context, message }) => context === 3 && message.event === 'pages';
+  const page = { url: 'about:blank', title: '' };
+  const tabs = [{ ...page, current: true }, { ...page, current: false }];
+  assert.deepEqual(await wire.until(isPages), { event: 'pages', tabs, viewport: null, dialog: null });
+});
+
+test('bytes are answered as bytes, after the number of their request', async () => {
+  const { wire } = startedHost();
+  await wire.control(3, 'open', { options: {} });
+  assert.match((await wire.control(3, 'screenshot', { options: {} })).error, /no page is open/);
+  await wire.call(3, 1, 'browser_navigate');
+  wire.push(encodeFrame(KIND_CONTROL, 3, { id: 77, op: 'screenshot', options: {} }));
+  const answer = await wire.until(({ kind, context }) => kind === KIND_BYTES && context === 3);
+  assert.deepEqual([answer.readUInt32BE(0), answer.subarray(4).toString()], [77, 'picture']);
+});
+
+test('a cast that was asked for a frame sends it with its head, and what has no id gets no reply', async () => {
+  const { wire } = startedHost();
+  await wire.control(3, 'open', { options: {} });
+  assert.equal((await wire.control(3, 'cast', { cast: 9, quality: 60, maxWidth: 800 })).ok, null);
+  wire.push(encodeFrame(KIND_CONTROL, 3, { op: 'cast_next', cast: 9 }));
+  await wire.call(3, 1, 'browser_navigate');
+  const frame = await wire.until(({ kind, context }) => kind === KIND_CAST && context === 3);
+  assert.equal(frame.readUInt32BE(0), 9);
+  const end = 8 + frame.readUInt32BE(4);
+  assert.deepEqual(JSON.parse(frame.subarray(8, end)), { captured: 1500, width: 800, height: 600 });
+  assert.equal(frame.subarray(end).toString(), 'picture');
+  for (const op of ['cast_next', 'cast_stop'])
+    wire.push(encodeFrame(KIND_CONTROL, 3, { op, cast: 9 }));
+  await wire.control(3, 'close');
+  wire.push(encodeFrame(KIND_CONTROL, 3, { op: 'cast_stop', cast: 9 }));
+  await wire.control(0, 'probe');
+  const replies = wire.sent.filter(({ kind, message }) => kind === KIND_CONTROL && !message.event);
+  assert.ok(replies.every(({ message }) => Number.isInteger(message.id)));
+});
 
 test('with --pipes frames go through standard input and output, and what is printed to standard error', async t => {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'host-test-'));

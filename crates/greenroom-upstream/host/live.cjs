@@ -78,7 +78,7 @@ async function holding(keyboard, modifiers, act) {
  */
 async function press(keyboard, key) {
   try {
-    await keyboard.press(key === '+' ? 'Shift+Equal' : key);
+    await keyboard.press(key);
   } catch (error) {
     // A letter that Playwright's keyboard does not have.
     if ([...key].length !== 1)
@@ -199,7 +199,7 @@ class Live {
         return undefined;
       const page = this._page();
       if (input.type in NAVIGATIONS)
-        return { navigation: NAVIGATIONS[input.type](page, input, limit) };
+        return { navigation: this._unlessDialog(page, NAVIGATIONS[input.type](page, input, limit)) };
       if (!(input.type in ACTIONS))
         throw new Error(`unknown input ${input.type}`);
       await this._unlessDialog(page, ACTIONS[input.type](page, input));

@@ -195,6 +195,9 @@ impl<'a> Live<'a> {
 
     /// Starts a screencast. There need not be a page yet.
     pub async fn cast(&self, options: CastOptions) -> Result<Cast, HostError> {
+        if !self.has_cast() {
+            return Err(HostError::Refused("this browser has no screencast".to_owned()));
+        }
         let (frames, arriving) = mpsc::channel(1);
         let side = self.host.side(self.context).ok_or_else(HostError::context_gone)?;
         let number = side.add_cast(frames);

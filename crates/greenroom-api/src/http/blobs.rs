@@ -71,7 +71,7 @@ async fn whole(blob: &Blob) -> Result<Response, Refused> {
     Ok((headers, Body::from_stream(ReaderStream::with_capacity(file, CHUNK))).into_response())
 }
 
-fn is_known(headers: &HeaderMap, tag: &str) -> bool {
+pub(super) fn is_known(headers: &HeaderMap, tag: &str) -> bool {
     let known = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
     known.flat_map(|list| list.split(',')).map(|item| item.trim().trim_start_matches("W/")).any(|item| {
         // A star stands for whatever there is.

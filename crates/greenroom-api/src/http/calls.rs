@@ -11,6 +11,7 @@ use greenroom_engine::{
     Bound, Call, CallHandle, CallRequest, CallStatus, Caller, ConsoleArguments, ContentArguments, Desk,
     Engine, FailureKind, Format, ListArguments, Origin, Outcome, Part, ReadFailure, describe, parse_ref,
 };
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -172,6 +173,9 @@ pub(super) struct Listing {
     /// Only calls that ended so: `success`, `error` or `pending`.
     #[serde(default)]
     status: Option<String>,
+    /// Only calls with this text in their tool's name, arguments, address, title or error.
+    #[serde(default)]
+    text: Option<String>,
     /// Only calls from this moment on, such as 2026-11-15T08:30:00Z.
     #[serde(default)]
     since: Option<String>,
@@ -312,6 +316,7 @@ pub(super) async fn list(
         session: listing.session_id,
         tool: listing.tool,
         status: listing.status,
+        text: listing.text,
         since: listing.since,
         until: listing.until,
         before: listing.before,
@@ -433,23 +438,7 @@ struct Order {
 
 impl Order {
     async fn read(request: Request, max_body: usize) -> Result<Self, Refused> {
-        let content_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        let media_type = content_type.and_then(|text| text.split(';').next()).map(str::trim);
-        if !media_type.is_some_and(|media_type| media_type.eq_ignore_ascii_case("application/json")) {
-            return Err(Kind::MEDIA_TYPE.says("Send JSON, and say so: Content-Type: application/json."));
-        }
-        let body = match front::collect(request.into_body(), max_body).await {
-            Ok(Some(body)) => body,
-            Ok(None) => {
-                let most = max_body / (1024 * 1024);
-                return Err(
-                    Kind::TOO_LARGE.says(format!("The request is larger than {most} MiB (MAX_REQUEST_MB)."))
-                );
-            }
-            Err(()) => return Err(Kind::INVALID.says("The request broke off.")),
-        };
-        let order: CallOrder = serde_json::from_slice(&body)
-            .map_err(|problem| Kind::INVALID.says(format!("The body is not right: {problem}.")))?;
+        let order: CallOrder = json_body(request, max_body).await?;
         if order.tool.is_empty() {
             return Err(Kind::INVALID.says("`tool` is empty. It is the name of a tool."));
         }
@@ -662,7 +651,28 @@ fn raw(bytes: &[u8]) -> Box<RawValue> {
     })
 }
 
+/// The body of a request, which has to be JSON.
+pub(super) async fn json_body<T: DeserializeOwned>(request: Request, max_body: usize) -> Result<T, Refused> {
+    let content_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let media_type = content_type.and_then(|text| text.split(';').next()).map(str::trim);
+    if !media_type.is_some_and(|media_type| media_type.eq_ignore_ascii_case("application/json")) {
+        return Err(Kind::MEDIA_TYPE.says("Send JSON, and say so: Content-Type: application/json."));
+    }
+    let body = match front::collect(request.into_body(), max_body).await {
+        Ok(Some(body)) => body,
+        Ok(None) => {
+            let most = max_body / (1024 * 1024);
+            return Err(
+                Kind::TOO_LARGE.says(format!("The request is larger than {most} MiB (MAX_REQUEST_MB)."))
+            );
+        }
+        Err(()) => return Err(Kind::INVALID.says("The request broke off.")),
+    };
+    serde_json::from_slice(&body)
+        .map_err(|problem| Kind::INVALID.says(format!("The body is not right: {problem}.")))
+}
+
 /// An answer that is another one the next time.
-fn fresh(body: impl Serialize) -> Response {
+pub(super) fn fresh(body: impl Serialize) -> Response {
     ([(CACHE_CONTROL, "no-store")], Json(body)).into_response()
 }

@@ -29,6 +29,9 @@ impl Kind {
     pub(super) const UNKNOWN_TOOL: Self = Self(StatusCode::NOT_FOUND, "unknown_tool");
     pub(super) const UNKNOWN_CALL: Self = Self(StatusCode::NOT_FOUND, "unknown_call");
     pub(super) const UNKNOWN_SESSION: Self = Self(StatusCode::NOT_FOUND, "unknown_session");
+    pub(super) const UNKNOWN_STATE: Self = Self(StatusCode::NOT_FOUND, "unknown_state");
+    pub(super) const NOT_FOUND: Self = Self(StatusCode::NOT_FOUND, "not_found");
+    pub(super) const UPGRADE: Self = Self(StatusCode::UPGRADE_REQUIRED, "upgrade_required");
     pub(super) const UNKNOWN_BLOB: Self = Self(StatusCode::NOT_FOUND, "unknown_blob");
     pub(super) const NO_SNAPSHOT: Self = Self(StatusCode::NOT_FOUND, "no_snapshot");
     pub(super) const HISTORY_OFF: Self = Self(StatusCode::NOT_FOUND, "history_off");
@@ -42,6 +45,11 @@ impl Kind {
     pub(super) const DEGRADED: Self = Self(StatusCode::SERVICE_UNAVAILABLE, "degraded");
     pub(super) const SHUTTING_DOWN: Self = Self(StatusCode::SERVICE_UNAVAILABLE, "shutting_down");
     pub(super) const TIMEOUT: Self = Self(StatusCode::GATEWAY_TIMEOUT, "timeout");
+
+    /// The word for it.
+    pub(super) fn word(self) -> &'static str {
+        self.1
+    }
 
     pub(super) fn says(self, message: impl Into<String>) -> Refused {
         Refused { kind: self, message: message.into(), details: Map::new() }
@@ -57,6 +65,11 @@ pub(super) struct Refused {
 }
 
 impl Refused {
+    /// For where there is no status to go with them.
+    pub(super) fn words(self) -> (&'static str, String) {
+        (self.kind.word(), self.message)
+    }
+
     pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.details.insert(name.to_owned(), value.into());
         self

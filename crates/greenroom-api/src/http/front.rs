@@ -7,8 +7,11 @@ use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, ORIGIN};
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, CONTENT_LENGTH, CONTENT_TYPE, HOST, ORIGIN, VARY,
+};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::BytesMut;
@@ -25,7 +28,10 @@ use crate::mcp::Refusal;
 /// of its own choosing; checking both is what keeps it from driving our browsers.
 pub(super) struct Door {
     hosts: Vec<String>,
+    /// Our own.
     origins: Vec<String>,
+    /// Those of others that may ask (WEB_ORIGINS).
+    guests: Vec<String>,
 }
 
 impl Door {
@@ -46,7 +52,9 @@ impl Door {
             hosts.push(bare(authority.host()));
             origins.push(format!("{scheme}://{authority}").to_ascii_lowercase());
         }
-        Self { hosts, origins }
+        let guests =
+            config.web_origins.iter().map(|origin| origin.trim_end_matches('/').to_ascii_lowercase());
+        Self { hosts, origins, guests: guests.collect() }
     }
 
     fn refusal(&self, uri: &Uri, headers: &HeaderMap) -> Option<String> {
@@ -60,9 +68,31 @@ impl Door {
             ));
         }
         let origin = headers.get(ORIGIN)?.to_str().unwrap_or_default().to_ascii_lowercase();
-        (!self.origins.contains(&origin)).then(|| {
-            format!("Requests from web pages of `{origin}` are not accepted. Set PUBLIC_URL if that is this server.")
+        (!self.origins.contains(&origin) && !self.guests.contains(&origin)).then(|| {
+            format!(
+                "Requests from web pages of `{origin}` are not accepted. Set PUBLIC_URL if that is this server, or add it to \
+                 WEB_ORIGINS if its pages may use this one."
+            )
         })
+    }
+
+    /// The origin that asks, as it wrote it, where it is a guest.
+    fn guest(&self, headers: &HeaderMap) -> Option<HeaderValue> {
+        let origin = headers.get(ORIGIN)?;
+        let is_guest = self.guests.contains(&origin.to_str().ok()?.to_ascii_lowercase());
+        is_guest.then(|| origin.clone())
+    }
+
+    /// Lets a guest's browser hand over the answer.
+    fn permit(&self, response: &mut Response, guest: Option<HeaderValue>) {
+        if self.guests.is_empty() {
+            return;
+        }
+        let headers = response.headers_mut();
+        headers.append(VARY, HeaderValue::from_static("origin"));
+        if let Some(origin) = guest {
+            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        }
     }
 }
 
@@ -72,7 +102,17 @@ fn bare(host: &str) -> String {
 
 pub(super) async fn check(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
     match door.refusal(request.uri(), request.headers()) {
-        None => next.run(request).await,
+        None => {
+            let guest = door.guest(request.headers());
+            let is_question = request.method() == Method::OPTIONS
+                && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD);
+            let mut response = match guest.is_some() && is_question {
+                true => allowed(),
+                false => next.run(request).await,
+            };
+            door.permit(&mut response, guest);
+            response
+        }
         Some(message) => {
             tracing::warn!(message, path = request.uri().path(), "refused a request");
             if request.uri().path().ends_with("/mcp") {
@@ -82,6 +122,16 @@ pub(super) async fn check(State(door): State<Arc<Door>>, request: Request, next:
             }
         }
     }
+}
+
+/// What a guest's page may ask for.
+fn allowed() -> Response {
+    let headers = [
+        (ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE"),
+        (ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type, last-event-id"),
+        (ACCESS_CONTROL_MAX_AGE, "600"),
+    ];
+    (StatusCode::NO_CONTENT, headers).into_response()
 }
 
 /// Reads a POST's body. Gives it back beside the request, for the case that it is refused later.

@@ -54,6 +54,19 @@ pub(crate) struct Control {
     pub(crate) since: SystemTime,
 }
 
+/// Tells whether a person has control, to those who are not that person.
+#[derive(Clone)]
+pub struct Badge {
+    session: Arc<Session>,
+    number: u64,
+}
+
+impl Badge {
+    pub fn has_control(&self) -> bool {
+        self.session.control(|control| control.as_ref().is_some_and(|control| control.is_of(self.number)))
+    }
+}
+
 /// One person's connection to a session. When it is dropped, control goes back after a while.
 pub struct Person {
     engine: Arc<Shared>,
@@ -85,8 +98,12 @@ impl Person {
         Self { engine: Arc::clone(engine), session, number, spell: None, is_leaving: false }
     }
 
+    pub fn badge(&self) -> Badge {
+        Badge { session: Arc::clone(&self.session), number: self.number }
+    }
+
     pub fn has_control(&self) -> bool {
-        self.session.control(|control| control.as_ref().is_some_and(|control| control.person == self.number))
+        self.badge().has_control()
     }
 
     /// Does it, and writes it down.

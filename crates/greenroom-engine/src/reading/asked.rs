@@ -75,6 +75,9 @@ pub struct ListArguments {
     pub tool: Option<String>,
     #[serde(default)]
     pub status: Option<String>,
+    /// Stands somewhere in the call. Not for agents.
+    #[serde(skip)]
+    pub text: Option<String>,
     #[serde(default)]
     pub since: Option<String>,
     #[serde(default)]

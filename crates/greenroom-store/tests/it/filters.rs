@@ -45,6 +45,39 @@ async fn everything_that_a_filter_says_must_hold() {
 }
 
 #[tokio::test]
+async fn a_text_is_found_wherever_it_stands_and_stands_for_itself() {
+    let folder = tempdir().unwrap();
+    let store = open(folder.path());
+    let tool = made(&store, NewCall { tool: "browser_Hover".into(), ..call(None) }, "a").await;
+    let params = r#"{"text":"100%_off"}"#.to_owned();
+    let params = made(&store, NewCall { params, ..call(None) }, "b").await;
+    let answered = async |finished: &dyn Fn(RefId) -> Finished| {
+        let new = call(None);
+        let id = new.ref_id;
+        store.begin(new).await.unwrap();
+        store.finish(finished(id)).await.unwrap();
+        id
+    };
+    let url =
+        answered(&|id| Finished { url: Some("https://shop.example/Basket".into()), ..answer(id, "c") }).await;
+    let title = answered(&|id| Finished { title: Some("Your basket".into()), ..answer(id, "d") }).await;
+    let error =
+        answered(&|id| Finished { error: Some("The basket\\bin is full".into()), ..answer(id, "e") }).await;
+    let found = async |text: &str| {
+        let text = Some(text.to_owned());
+        ids(&store, Filter { text, limit: 100, ..Filter::default() }).await
+    };
+    assert_eq!(found("hover").await, [tool]);
+    assert_eq!(found("BASKET").await, [error, title, url]);
+    assert_eq!(found("100%_OFF").await, [params]);
+    assert_eq!(found("100%off").await, []);
+    assert_eq!(found("1_0").await, []);
+    assert_eq!(found("basket\\bin").await, [error]);
+    let filter = Filter { text: Some("basket".into()), before: Some(error), limit: 1, ..Filter::default() };
+    assert_eq!(ids(&store, filter).await, [title]);
+}
+
+#[tokio::test]
 async fn the_latest_call_is_the_newest_that_has_a_snapshot() {
     let folder = tempdir().unwrap();
     let store = open(folder.path());
