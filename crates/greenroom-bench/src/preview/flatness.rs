@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use serde::Serialize;
+use tokio::time::timeout;
 
 use super::page::{Page, with_session};
-use super::viewer::{Stalled, Viewer};
+use super::viewer::{Seen, Stalled, Viewer};
 use crate::measure::say;
 use crate::report::megabytes;
 use crate::sessions::rig::{Gateway, Rig};
@@ -16,8 +17,10 @@ const SESSION: &str = "flatness";
 const INTERVAL_MS: u64 = 16;
 /// So many come before memory is looked at for the first time.
 const WARM_UP: usize = 100;
-/// How often it is looked at after that.
-pub(super) const READINGS: usize = 10;
+/// What may pass until the next one comes.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How often memory is looked at after that.
+const READINGS: usize = 10;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
@@ -71,7 +74,7 @@ impl Figures {
 pub(super) async fn measure(plan: Plan, rig: &Rig<'_>) -> Result<Figures> {
     with_session(rig, None, SESSION, async |gateway, agent| {
         Page::Moving.show(agent, rig).await?;
-        let stalled = Stalled::open(gateway, SESSION, INTERVAL_MS).await?;
+        let mut stalled = Stalled::open(gateway, SESSION, INTERVAL_MS).await?;
         let mut viewer = Viewer::open(gateway, SESSION, INTERVAL_MS).await?;
         viewer.until_viewers(2).await?;
         for _ in 0..WARM_UP {
@@ -81,7 +84,15 @@ pub(super) async fn measure(plan: Plan, rig: &Rig<'_>) -> Result<Figures> {
         let mut figures = Figures { frames: 0, bytes: 0, seconds: 0.0, readings: Vec::new() };
         figures.read(gateway);
         while figures.frames < plan.frames && began.elapsed() < plan.budget {
-            figures.bytes += viewer.until_frame().await?.bytes;
+            match timeout(PATIENCE, viewer.next()).await.context("no frame came")?? {
+                Seen::Frame(frame) => figures.bytes += frame.bytes,
+                Seen::State(state) => {
+                    ensure!(state.viewers == 2, "the one who does not read was sent away");
+                    continue;
+                }
+                Seen::Done(_) => continue,
+            }
+            stalled.stay().await?;
             figures.frames += 1;
             if figures.frames.is_multiple_of(plan.frames / READINGS) {
                 figures.read(gateway);
@@ -91,7 +102,6 @@ pub(super) async fn measure(plan: Plan, rig: &Rig<'_>) -> Result<Figures> {
         if figures.frames < plan.frames {
             figures.read(gateway);
         }
-        drop(stalled);
         Ok(figures)
     })
     .await

@@ -20,6 +20,9 @@ use crate::sessions::rig::Gateway;
 /// What may pass until something comes that has to.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// The gateway takes for gone who says nothing for a minute.
+const SPEAK_EVERY: Duration = Duration::from_secs(20);
+
 /// From one frame to the next, at least, unless another is asked for: 15 in a second.
 pub(super) const INTERVAL_MS: u64 = 66;
 
@@ -32,7 +35,8 @@ pub(super) struct Viewer {
 
 /// One who has connected, and never reads.
 pub(super) struct Stalled {
-    _socket: TcpStream,
+    socket: TcpStream,
+    spoke: Instant,
 }
 
 /// One who watches while others work.
@@ -219,7 +223,17 @@ impl Stalled {
             gateway.authority()
         );
         socket.write_all(request.as_bytes()).await?;
-        Ok(Self { _socket: socket })
+        Ok(Self { socket, spoke: Instant::now() })
+    }
+
+    /// Is heard of from time to time, so as not to be taken for gone. Nothing is answered by that.
+    pub(super) async fn stay(&mut self) -> Result<()> {
+        if self.spoke.elapsed() > SPEAK_EVERY {
+            // A pong without a word in it.
+            self.socket.write_all(&[0x8A, 0x80, 0, 0, 0, 0]).await.context("the gateway hung up")?;
+            self.spoke = Instant::now();
+        }
+        Ok(())
     }
 }
 
