@@ -44,14 +44,16 @@ pub(super) async fn click(agent: &mut Agent) -> Result<Duration> {
     agent.call(&Call::answered_with("Page Title: Click ", "browser_click", &arguments)).await
 }
 
-/// A gateway with one session, and what runs on it. No seat is kept warm: making one would be work of no interest here.
+/// A gateway with one session, and what runs on it. No seat is kept warm: making one would be work of no interest here. A
+/// session is not ended for want of calls, as watching is none.
 pub(super) async fn with_session<T>(
     rig: &Rig<'_>,
     settle_ms: Option<u64>,
     session: &str,
     part: impl AsyncFnOnce(&Gateway, &mut Agent) -> Result<T>,
 ) -> Result<T> {
-    let mut variables = vec![("GREENROOM_WARM_SESSIONS", "0".to_owned())];
+    let mut variables =
+        vec![("GREENROOM_WARM_SESSIONS", "0".to_owned()), ("GREENROOM_SESSION_IDLE_TIMEOUT", "0".to_owned())];
     variables.extend(settle_ms.map(|ms| ("GREENROOM_TIMEOUT_SETTLE", ms.to_string())));
     let gateway = rig.gateway_with(&variables).await?;
     let outcome = async {

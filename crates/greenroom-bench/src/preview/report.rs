@@ -78,8 +78,9 @@ struct Sides {
     direct: Summary,
     unwatched: Summary,
     watched: Summary,
-    /// Watched over unwatched.
+    /// Watched over unwatched: of all calls, and the median of the rounds, whose blocks are next to one another.
     times: f64,
+    times_by_round: f64,
 }
 
 /// From a click that was sent up.
@@ -150,8 +151,11 @@ impl Slowdown {
     fn new(lane: &slowdown::Lane) -> Option<Self> {
         let sides = |calls: fn(&slowdown::Calls) -> Option<Summary>| {
             let (unwatched, watched) = (calls(&lane.unwatched)?, calls(&lane.watched)?);
+            let rounds = watched.p50_ms_by_round.iter().zip(&unwatched.p50_ms_by_round);
+            let times_by_round =
+                median(&rounds.map(|(watched, unwatched)| watched / unwatched).collect::<Vec<_>>())?;
             let times = watched.p50_ms / unwatched.p50_ms;
-            Some(Sides { direct: calls(&lane.direct)?, unwatched, watched, times })
+            Some(Sides { direct: calls(&lane.direct)?, unwatched, watched, times, times_by_round })
         };
         Some(Self {
             page: lane.page,
@@ -208,7 +212,7 @@ impl fmt::Display for Report {
         write_lines(&self.work, f)?;
 
         writeln!(f, "\nAn agent's calls while one person watches, p50 in ms:")?;
-        let columns = ["direct", "unwatched", "watched", "times"];
+        let columns = ["direct", "unwatched", "watched", "times", "by round"];
         writeln!(f, "{:32} {}", "", columns.map(|name| format!("{name:>9}")).join(" "))?;
         write_lines(&self.slowdown, f)?;
 
@@ -266,10 +270,10 @@ impl fmt::Display for Cost {
 
 impl fmt::Display for Slowdown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (call, Sides { direct, unwatched, watched, times }) in self.calls() {
+        for (call, Sides { direct, unwatched, watched, times, times_by_round }) in self.calls() {
             let name = format!("{}, {call}", self.page.name());
             let sides = [direct, unwatched, watched].map(|side| format!("{:>9.1}", side.p50_ms));
-            writeln!(f, "{name:32} {} {times:>9.2}", sides.join(" "))?;
+            writeln!(f, "{name:32} {} {times:>9.2} {times_by_round:>9.2}", sides.join(" "))?;
         }
         write!(f, "{:32} {:.1} frames/s meanwhile", "", self.frames_per_second)
     }

@@ -59,10 +59,10 @@ pub(super) fn of_slowdown(pages: &[Slowdown]) -> Vec<Judged> {
         .into_iter()
         .enumerate()
         .map(|(at, call)| {
-            let times = at_rest.map(|calls| calls[at].1.times);
+            let times = at_rest.map(|calls| calls[at].1.times_by_round);
             let promise =
                 format!("on a page at rest, {call} takes at most {SLOWER} times as long while watched");
-            Judged::new(promise, times, |times| (times <= SLOWER, format!("{times:.2} times")))
+            Judged::new(promise, times, |times| (times <= SLOWER, format!("{times:.3} times")))
         })
         .collect()
 }
@@ -139,7 +139,10 @@ mod tests {
     #[test]
     fn calls_are_judged_on_the_page_at_rest() {
         let summary = || Summary { calls: 1, p50_ms: 1.0, p99_ms: 1.0, p50_ms_by_round: Vec::new() };
-        let sides = |times| Sides { direct: summary(), unwatched: summary(), watched: summary(), times };
+        let sides = |times_by_round| {
+            let [direct, unwatched, watched] = [summary(), summary(), summary()];
+            Sides { direct, unwatched, watched, times: 1.0, times_by_round }
+        };
         let slowdown = |page, times: [f64; 3]| Slowdown {
             page,
             frames_per_second: 1.0,
