@@ -4,7 +4,8 @@
 //! Greenroom, against the same call made straight to the server behind it and, with `--peers`, through other
 //! gateways of the same kind. `leases` says what the lease queue costs, and what a pool makes of many callers.
 //! `sessions` says what a browser of an agent's own costs, beside a browser server for each. `history` says what it
-//! costs to write every call down, and what reading in small pieces saves.
+//! costs to write every call down, and what reading in small pieces saves. `preview` says what those who watch a session
+//! get to see, and what that costs its agent and the machine.
 //!
 //! ```text
 //! overhead ─► binaries   builds what is measured
@@ -18,6 +19,8 @@
 //! history  ─► recording  the same calls with and without a record
 //!          ─► reading    pieces of a large snapshot
 //!          ─► task       what reaches an agent in twenty steps on a real page, by kind of reply
+//! preview  ─► viewer     watches over a WebSocket, or stalls
+//!          ─► frames, flatness, work, slowdown, input
 //! ```
 
 mod binaries;
@@ -29,6 +32,7 @@ mod measure;
 mod outcome;
 mod overhead;
 mod peers;
+mod preview;
 mod promise;
 mod report;
 mod routes;
@@ -59,6 +63,8 @@ enum Command {
     Leases(leases::Options),
     /// What a browser for every agent costs, beside a browser server for every agent
     Sessions(sessions::Options),
+    /// What watching a session shows, and what it costs
+    Preview(preview::Options),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -72,6 +78,7 @@ fn main() -> anyhow::Result<ExitCode> {
                 Command::History(options) => history::run(&options).await,
                 Command::Leases(options) => leases::run(&options).await,
                 Command::Sessions(options) => sessions::run(&options).await,
+                Command::Preview(options) => preview::run(&options).await,
             }
         };
         // Dropping the run ends what it has started.

@@ -17,6 +17,25 @@ pub(crate) struct Summary {
     pub(crate) p50_ms_by_round: Vec<f64>,
 }
 
+/// What is said about times that are not calls.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Spread {
+    pub(crate) count: usize,
+    pub(crate) p50_ms: f64,
+    pub(crate) p95_ms: f64,
+}
+
+impl Spread {
+    /// `None` where there are none.
+    pub(crate) fn of(times: &[Duration]) -> Option<Self> {
+        Some(Self {
+            count: times.len(),
+            p50_ms: millis(percentile(times, 50.0)?),
+            p95_ms: millis(percentile(times, 95.0)?),
+        })
+    }
+}
+
 impl Samples {
     pub(crate) fn add_round(&mut self, latencies: Vec<Duration>) {
         self.0.push(latencies);
@@ -40,6 +59,13 @@ pub(crate) fn percentile(latencies: &[Duration], percent: f64) -> Option<Duratio
     sorted.sort_unstable();
     let rank = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.max(1) - 1).copied()
+}
+
+/// The middle one, or the upper of the two in the middle.
+pub(crate) fn median(numbers: &[f64]) -> Option<f64> {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied()
 }
 
 pub(crate) fn millis(duration: Duration) -> f64 {
@@ -71,7 +97,17 @@ mod tests {
     }
 
     #[test]
+    fn a_spread_has_a_middle_and_nearly_an_end() {
+        let Spread { count, p50_ms, p95_ms } = Spread::of(&ms((1..=20).rev())).unwrap();
+        assert_eq!((count, p50_ms as u64, p95_ms as u64), (20, 10, 19));
+        assert_eq!(median(&[3.0, 9.0, 1.0]), Some(3.0));
+        assert_eq!(median(&[3.0, 1.0]), Some(3.0));
+    }
+
+    #[test]
     fn nothing_has_no_percentile() {
+        assert!(Spread::of(&[]).is_none());
+        assert_eq!(median(&[]), None);
         assert_eq!(percentile(&[], 50.0), None);
         assert!(Samples::default().summary().is_none());
     }

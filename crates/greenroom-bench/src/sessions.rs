@@ -6,7 +6,7 @@ mod memory;
 mod report;
 pub(crate) mod rig;
 mod throughput;
-mod tree;
+pub(crate) mod tree;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -63,7 +63,7 @@ pub(crate) struct Gateway {
 }
 
 /// The connection of one agent, to its session or to its own browser server.
-pub(super) struct Agent {
+pub(crate) struct Agent {
     client: Client,
     session: Option<String>,
 }
@@ -124,11 +124,16 @@ impl<'a> Rig<'a> {
 
     /// A browser server of an agent's own, greeted: no browser runs yet.
     pub(super) async fn upstream(&self) -> Result<(Server, Agent)> {
+        self.upstream_settling(SETTLE_MS).await
+    }
+
+    /// One whose actions wait so long for what they set off.
+    pub(crate) async fn upstream_settling(&self, settle_ms: u64) -> Result<(Server, Agent)> {
         let name = self.name("upstream");
         let folder = self.scratch.path().join(&name);
         fs::create_dir(&folder)?;
         let config = folder.join("config.json");
-        fs::write(&config, self.upstream_config(&folder).to_string())?;
+        fs::write(&config, self.upstream_config(&folder, settle_ms).to_string())?;
         let mut command = Command::new(&self.found.node);
         command
             .arg(self.found.server.join("node_modules/@playwright/mcp/cli.js"))
@@ -143,7 +148,7 @@ impl<'a> Rig<'a> {
         Ok((open.server, Agent { client: open.client, session: None }))
     }
 
-    fn upstream_config(&self, folder: &Path) -> Value {
+    fn upstream_config(&self, folder: &Path, settle_ms: u64) -> Value {
         // Root cannot have a sandbox.
         let is_root = fs::metadata("/proc/self").is_ok_and(|about| about.uid() == 0);
         json!({
@@ -160,7 +165,7 @@ impl<'a> Rig<'a> {
             "capabilities": ["core"],
             "outputDir": folder.join("output"),
             "filePaths": "absolute",
-            "timeouts": { "action": 30_000, "navigation": 30_000, "settle": SETTLE_MS, "idle": 0 },
+            "timeouts": { "action": 30_000, "navigation": 30_000, "settle": settle_ms, "idle": 0 },
             "webmcp": false,
         })
     }
@@ -191,8 +196,18 @@ impl<'a> Rig<'a> {
 }
 
 impl Gateway {
-    pub(super) fn tree(&self) -> Tree {
+    pub(crate) fn tree(&self) -> Tree {
         Tree::of(vec![self.server.pid()])
+    }
+
+    /// Resident memory of Greenroom itself, in KiB.
+    pub(crate) fn rss_kb(&self) -> u64 {
+        self.server.rss_kb()
+    }
+
+    /// Host and port.
+    pub(crate) fn authority(&self) -> &str {
+        self.url.trim_start_matches("http://").trim_end_matches("/mcp")
     }
 
     /// A client that has greeted.
@@ -201,7 +216,7 @@ impl Gateway {
     }
 
     /// A client that has greeted, and will use this session: it is made by the first call.
-    pub(super) async fn agent(&self, session: String) -> Result<Agent> {
+    pub(crate) async fn agent(&self, session: String) -> Result<Agent> {
         Ok(Agent { client: Client::Http(self.client().await?), session: Some(session) })
     }
 
@@ -215,14 +230,14 @@ impl Gateway {
 }
 
 impl Agent {
-    fn arguments(&self, mut arguments: Value) -> Value {
+    pub(crate) fn arguments(&self, mut arguments: Value) -> Value {
         if let Some(session) = &self.session {
             arguments["sessionId"] = session.as_str().into();
         }
         arguments
     }
 
-    async fn call(&mut self, call: &Call) -> Result<Duration> {
+    pub(crate) async fn call(&mut self, call: &Call) -> Result<Duration> {
         if let Client::Http(client) = &mut self.client {
             // The server may have closed a connection that was left alone.
             client.reconnect().await?;
@@ -233,7 +248,7 @@ impl Agent {
     }
 
     /// Ends the session.
-    pub(super) async fn close(mut self) -> Result<()> {
+    pub(crate) async fn close(mut self) -> Result<()> {
         let call = Call::answered_with("result", "session_close", &self.arguments(json!({})));
         self.call(&call).await.map(drop)
     }

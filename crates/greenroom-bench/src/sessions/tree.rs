@@ -16,22 +16,34 @@ const TICKS: u64 = 2;
 /// After this it is taken as it is: a machine may be busy for reasons of its own.
 const LIMIT: Duration = Duration::from_secs(8);
 
+/// How many of them a second has.
+const TICKS_PER_SECOND: f64 = 100.0;
+
 /// Processes with everything below them.
-pub(super) struct Tree {
+pub(crate) struct Tree {
     roots: Vec<u32>,
 }
 
 /// Proportional set size in MB, by what the processes are for.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Memory {
+pub(crate) struct Memory {
     pub(super) total: f64,
     pub(super) greenroom: f64,
-    pub(super) node: f64,
+    pub(crate) node: f64,
     /// The browsers' main processes.
     pub(super) browser: f64,
     pub(super) renderers: f64,
     /// GPU, network and the like.
     pub(super) other: f64,
+}
+
+/// Processor time in seconds, by what the processes are for.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(crate) struct Work {
+    pub(crate) greenroom: f64,
+    pub(crate) node: f64,
+    /// The browsers with all their processes.
+    pub(crate) browser: f64,
 }
 
 impl Tree {
@@ -43,19 +55,32 @@ impl Tree {
         self.roots.iter().flat_map(|root| std::iter::once(*root).chain(children_of(*root)))
     }
 
-    pub(super) fn memory(&self) -> Memory {
+    pub(crate) fn memory(&self) -> Memory {
         let mut memory = Memory::default();
         for pid in self.processes() {
             let mb = megabytes(pss_kb(pid));
             memory.total += mb;
-            let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            *memory.part(&String::from_utf8_lossy(&command)) += mb;
+            *memory.part(&command_of(pid)) += mb;
         }
         memory
     }
 
+    /// What the processes that are there have done since they began.
+    pub(crate) fn work(&self) -> Work {
+        let mut work = Work::default();
+        for pid in self.processes() {
+            let part = match program(&command_of(pid)) {
+                "greenroom" => &mut work.greenroom,
+                "node" => &mut work.node,
+                _ => &mut work.browser,
+            };
+            *part += ticks(pid) as f64 / TICKS_PER_SECOND;
+        }
+        work
+    }
+
     /// Waits until the processes are at rest. What they prepare in the background, such as a warm seat, is then done.
-    pub(super) async fn rest(&self) {
+    pub(crate) async fn rest(&self) {
         let began = Instant::now();
         let mut before = self.ticks();
         while began.elapsed() < LIMIT {
@@ -75,9 +100,7 @@ impl Tree {
 
 impl Memory {
     fn part(&mut self, command: &str) -> &mut f64 {
-        let program = command.split('\0').next().unwrap_or_default();
-        let program = program.rsplit('/').next().unwrap_or_default();
-        match program {
+        match program(command) {
             "greenroom" => &mut self.greenroom,
             "node" => &mut self.node,
             _ if command.contains("--type=renderer") => &mut self.renderers,
@@ -91,6 +114,33 @@ impl Memory {
     pub(super) fn above(&self, base: f64) -> f64 {
         self.total - base
     }
+}
+
+impl Work {
+    pub(crate) fn total(&self) -> f64 {
+        let Self { greenroom, node, browser } = self;
+        greenroom + node + browser
+    }
+
+    /// What was done from then to now, in each second of this time.
+    pub(crate) fn since(&self, then: &Self, seconds: f64) -> Self {
+        Self {
+            greenroom: (self.greenroom - then.greenroom) / seconds,
+            node: (self.node - then.node) / seconds,
+            browser: (self.browser - then.browser) / seconds,
+        }
+    }
+}
+
+fn command_of(pid: u32) -> String {
+    let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&command).into_owned()
+}
+
+/// The name of the program that a command line runs.
+fn program(command: &str) -> &str {
+    let path = command.split('\0').next().unwrap_or_default();
+    path.rsplit('/').next().unwrap_or_default()
 }
 
 /// Processor time in user and kernel.
@@ -116,6 +166,15 @@ mod tests {
         assert!(tree.ticks() > 0);
         let memory = tree.memory();
         assert!(memory.total > 0.1, "{memory:?}");
+        assert!(tree.work().total() > 0.0);
+    }
+
+    #[test]
+    fn work_is_told_by_the_second() {
+        let then = Work { greenroom: 1.0, node: 2.0, browser: 3.0 };
+        let now = Work { greenroom: 2.0, node: 2.0, browser: 8.0 };
+        let Work { greenroom, node, browser } = now.since(&then, 5.0);
+        assert_eq!([greenroom, node, browser].map(|share| (share * 100.0).round() as i64), [20, 0, 100]);
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub(in crate::site) const PAGES: &[Page] = &[
     listed("/changing", "Changing page", include_str!("changing.html")),
     listed("/static-text", "Static text", include_str!("static_text.html")),
     listed("/animated", "Animation", include_str!("animated.html")),
+    listed("/target", "Target", include_str!("target.html")),
     listed("/dialogs", "Dialogs", include_str!("dialogs.html")),
     listed("/popup", "Popup", include_str!("popup.html")),
     reached("/popup/child", "Popup window", include_str!("popup_child.html")),
