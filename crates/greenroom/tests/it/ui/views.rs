@@ -103,6 +103,12 @@ fn every_view_fits_its_window_and_is_open_to_everybody() {
     let shots = shared_data_dir().with_file_name("ui-shots");
     std::fs::create_dir_all(&shots).unwrap();
     let mut wrong = Vec::new();
+    // The judge itself: a page on which everything is wrong.
+    let bad = "data:text/html,<title>Bad</title><body style='width:3000px'><img src='data:,'>\
+        <script>console.error('boom')</script>";
+    eyes.go(bad);
+    let found = faults(&mut eyes, &View::new("bad", bad, "true"), LOOKS[0]).join(" ");
+    assert!(["pixels wide", "image-alt", "boom"].iter().all(|fault| found.contains(fault)), "{found}");
     let mut look_at = |views: &[View<'_>]| {
         for look in LOOKS {
             eyes.resize(look.width, look.height);
@@ -124,8 +130,16 @@ fn every_view_fits_its_window_and_is_open_to_everybody() {
     look_at(&[
         View::new("empty", &at(&server, "/"), "isSeen('.welcome') && isSeen('.pool')"),
         View::new("empty-history", &at(&server, "/history"), "text('main').includes('No call is on record')"),
-        View::missing("unknown-session", &at(&server, "/sessions/nobody"), "text('.word') === 'Stopped'"),
-        View::missing("unknown-call", &at(&server, &format!("/calls/{nobody}")), "isSeen('.problem')"),
+        View::missing(
+            "unknown-session",
+            &at(&server, "/sessions/nobody"),
+            "text('.cover').includes('There is no such session')",
+        ),
+        View::missing(
+            "unknown-call",
+            &at(&server, &format!("/calls/{nobody}")),
+            "text('main').includes('not on record')",
+        ),
     ]);
 
     let chat = session(&server, "chat-1", &json!({}));
@@ -152,7 +166,7 @@ fn every_view_fits_its_window_and_is_open_to_everybody() {
         at(&server, &format!("/calls/{found}"))
     };
     let clicked = call(&format!("tool=browser_click&session_id={chat}"));
-    let live = "text('.word') === 'Live' && all('.timeline .call').length > 2";
+    let live = "text('.word') === 'Live' && text('h1') === 'chat-1 · p' && all('.timeline .call').length > 2";
     look_at(&[
         View::new(
             "overview",
@@ -165,7 +179,11 @@ fn every_view_fits_its_window_and_is_open_to_everybody() {
         View::new("call-changes", &format!("{clicked}#changes"), "isSeen('#panel-changes .line.added')"),
         View::new("call-failed", &call("status=error"), "isSeen('.bad-note')"),
         View::new("call-picture", &call("tool=browser_take_screenshot"), "one('main img')?.naturalWidth > 0"),
-        View::new("history", &at(&server, "/history"), "all('tr[data-ref]').length > 5"),
+        View::new(
+            "history",
+            &at(&server, "/history"),
+            "all('tr[data-ref]').length > 5 && text('.whose').includes('chat-1 · p')",
+        ),
         View::new("demo", &at(&server, &format!("/demo?session={chat}")), "text('.word') === 'Live'"),
     ]);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
