@@ -19,7 +19,7 @@ import { sheet } from "./sheets.js";
 
 const [TOKENS, STYLE] = await Promise.all([sheet("tokens.css"), sheet("overlay.css")]);
 
-const LEAST = { width: 320, height: 240 };
+const LEAST = { width: 320, height: 280 };
 const MARGIN = 8;
 const STEP = 16;
 const BAR = 40;

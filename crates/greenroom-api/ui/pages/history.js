@@ -344,7 +344,7 @@ export class HistoryPage extends Page {
           "a",
           { class: isPerson(call.tool) ? "row-link person" : "row-link mono", href: callLink(call.ref_id) },
           isPerson(call.tool) && icon("person"),
-          doing(call.tool),
+          h("span", { class: "ellipsis", title: call.tool }, doing(call.tool)),
         ),
       ),
       h("td", { class: "how" }, statusChip(call.status)),

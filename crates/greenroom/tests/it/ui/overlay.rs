@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Driven, at, serve};
-use crate::browser_sessions_http::get;
+use crate::browser_sessions_http::{get, raw};
 use crate::rig::browser_permit;
 
 /// Where the window is: left, top, width, height.
@@ -113,4 +113,15 @@ fn the_window_starts_a_browser_and_is_moved_resized_and_put_away() {
     assert_eq!(eyes.value("one('greenroom-preview').getAttribute('session')"), id, "the same as before");
     eyes.click("button", "Take over");
     eyes.wait("one('greenroom-live').dataset.control === 'mine'");
+
+    // Even as small as it gets, it says that the session has ended and has the button for another.
+    drag(&mut eyes, ".corner", [-5000.0, -5000.0]);
+    let path = format!("/api/browser-sessions/{}", id.as_str().unwrap());
+    assert_eq!(raw(&server, "DELETE", &path, b"").0, 204);
+    eyes.wait_for_text(".cover", "This session has ended");
+    let bottom = "((box) => box.y + box.height)";
+    assert!(eyes.has(&format!("{bottom}(box('.cover .primary')) <= {bottom}(box('.stage'))")));
+    eyes.click("button", "Start a new session");
+    eyes.wait("text('.word') === 'Live'");
+    assert_ne!(eyes.value("one('greenroom-preview').getAttribute('session')"), id);
 }
