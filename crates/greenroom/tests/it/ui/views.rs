@@ -87,7 +87,11 @@ fn faults(eyes: &mut Driven, view: &View<'_>, look: Look) -> Vec<String> {
         eyes.click("button", button);
     }
     eyes.wait(view.ready);
-    eyes.wait("document.getAnimations().every((one) => one.playState !== 'running' || one.effect.getTiming().iterations > 1)");
+    // What fades in has done so; what turns for as long as it is there may go on.
+    eyes.wait(
+        "document.getAnimations().every((one) => one.playState !== 'running' \
+         || one.effect.getTiming().iterations > 1)",
+    );
     let mut faults = Vec::new();
     let width = eyes.number("Math.max(document.documentElement.scrollWidth, document.body.scrollWidth)");
     if width > f64::from(look.width) {
