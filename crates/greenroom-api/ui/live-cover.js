@@ -27,7 +27,8 @@ export class Cover {
     const isNone = state === "live" && live?.session?.live === "none";
     const seconds = live?.retryAt ? secondsUntil(live.retryAt) : 0;
     const when = seconds > 0 ? `Trying again in ${seconds} s` : "Trying again";
-    const key = JSON.stringify([live === null, state, status, reason, hasPicture, isNone, state === "waiting" && when]);
+    const isUnknown = live?.session === null;
+    const key = JSON.stringify([live === null, isUnknown, state, status, reason, hasPicture, isNone, state === "waiting" && when]);
     if (key === this.key) return;
     const isOnlyLater = state === "waiting" && this.state === "waiting";
     this.key = key;
@@ -40,21 +41,25 @@ export class Cover {
     }
     const isClear = (state === "live" && !isNone) || (state === "paused" && hasPicture);
     this.root.hidden = isClear || live === null;
-    fill(this.root, !this.root.hidden && this.content({ state, status, reason, hasPicture, isNone, when }));
+    fill(this.root, !this.root.hidden && this.content({ state, status, reason, hasPicture, isNone, isUnknown, when }));
   }
 
-  /** @param {{ state: string, status: string | undefined, reason: string, hasPicture: boolean, isNone: boolean, when: string }} what */
-  content({ state, status, reason, hasPicture, isNone, when }) {
+  /** @param {{ state: string, status: string | undefined, reason: string, hasPicture: boolean, isNone: boolean, isUnknown: boolean, when: string }} what */
+  content({ state, status, reason, hasPicture, isNone, isUnknown, when }) {
     if (state === "waiting")
       return card("alert", reason, h("p", { class: "when" }, when), button("Try now", this.retry));
     if (state === "error")
       return card("alert", reason || "The browser has failed.", null, button("Try now", this.retry));
     if (state === "stopped") {
-      const more = h("p", {}, reason === "This session has ended." ? "" : reason);
+      const words = isUnknown
+        ? "It has ended and is forgotten, or there never was one of this name."
+        : reason === "This session has ended."
+          ? ""
+          : reason;
       return card(
         "stop",
-        "This session has ended",
-        more,
+        isUnknown ? "There is no such session" : "This session has ended",
+        h("p", {}, words),
         button("Start a new session", this.restart),
         h("slot", { name: "ended" }),
       );

@@ -19,7 +19,7 @@ import { sheet } from "./sheets.js";
 
 const [TOKENS, STYLE] = await Promise.all([sheet("tokens.css"), sheet("overlay.css")]);
 
-const LEAST = { width: 320, height: 240 };
+const LEAST = { width: 320, height: 280 };
 const MARGIN = 8;
 const STEP = 16;
 const BAR = 40;
@@ -232,7 +232,7 @@ export class Preview extends HTMLElement {
     const found = /** @type {Partial<Box> & { mode?: Mode } | null} */ (recall(this.key));
     const isNarrow = window.innerWidth < 600;
     const width = Math.min(560, window.innerWidth - 2 * MARGIN);
-    const height = isNarrow ? Math.min(400, window.innerHeight * 0.55) : Math.min(460, window.innerHeight - 2 * MARGIN);
+    const height = isNarrow ? Math.min(348, window.innerHeight * 0.55) : Math.min(460, window.innerHeight - 2 * MARGIN);
     // A phone's page has what matters at its end; elsewhere the corner at the end is where windows like this are.
     const given = isNarrow
       ? { x: MARGIN, y: 64 }

@@ -65,6 +65,8 @@ export class Thumbnail extends HTMLElement {
     if (canvas.width !== bitmap.width) canvas.width = bitmap.width;
     if (canvas.height !== bitmap.height) canvas.height = bitmap.height;
     canvas.getContext("2d", { alpha: false })?.drawImage(bitmap, 0, 0);
+    // One that is all but as wide as its place fills it, and leaves no seam.
+    canvas.classList.toggle("wide", Math.abs(bitmap.width / bitmap.height - 16 / 9) < 0.1);
     attribute(this, "data-has-picture", true);
   }
 }

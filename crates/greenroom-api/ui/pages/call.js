@@ -1,7 +1,8 @@
 /** Call: what was asked, what came back, how the page was then, and what had changed. */
 
-import { attribute, fill, h } from "../dom.js";
-import { brief, bytes, doing, duration, full, isPerson, plural } from "../format.js";
+import { ApiError } from "../api.js";
+import { attribute, fill, h, say } from "../dom.js";
+import { brief, bytes, doing, duration, full, isPerson, plural, sessionName } from "../format.js";
 import { icon } from "../icons.js";
 import { copyButton, empty, loading, pretty, problem, statusChip } from "../parts.js";
 import { callLink, client, sessionLink } from "../site.js";
@@ -54,7 +55,9 @@ export class CallPage extends Page {
         fill(
           this,
           h("h1", { class: "spoken" }, "Call"),
-          problem(error, () => void this.load()),
+          error instanceof ApiError && error.status === 404
+            ? empty("This call is not on record", "It never was, or it is so long ago that it was removed.")
+            : problem(error, () => void this.load()),
           h("p", { class: "centre" }, h("a", { href: "/history" }, "Go to the history")),
         );
       }
@@ -63,6 +66,7 @@ export class CallPage extends Page {
     this.lastSnapshot = null;
     this.render(this.call);
     void this.neighbours(this.call);
+    void this.nameSession(this.call);
   }
 
   /** @param {CallRecord} call */
@@ -142,7 +146,7 @@ export class CallPage extends Page {
             { class: "crumbs", "aria-label": "Where this is" },
             h("a", { href: "/history" }, "History"),
             icon("right"),
-            call.session_id && h("a", { class: "ellipsis", href: sessionLink(call.session_id) }, call.session_id),
+            call.session_id && h("a", { class: "ellipsis whose", href: sessionLink(call.session_id) }, call.session_id),
             call.session_id && icon("right"),
           ),
           h("h1", { class: isPerson(call.tool) ? "" : "mono" }, doing(call.tool)),
@@ -412,7 +416,24 @@ export class CallPage extends Page {
     return h("div", {}, h("div", { class: "text-bar" }, filter), list);
   }
 
-  // The calls around it
+  // What is around it
+
+  /**
+   * A session that there still is may be known by its conversation.
+   * @param {CallRecord} call
+   */
+  async nameSession({ session_id: id }) {
+    if (!id) return;
+    try {
+      const session = (await client.sessions(this.signal)).find(({ sessionId }) => sessionId === id);
+      const place = this.querySelector(".crumbs .whose");
+      if (!session || !place) return;
+      say(place, sessionName(session));
+      attribute(place, "title", id);
+    } catch {
+      // Then it is known by its id.
+    }
+  }
 
   /**
    * @param {CallRecord} call

@@ -1,7 +1,7 @@
 /** History: every call on record, filtered and searched. What is looked for stands in the address. */
 
 import { attribute, fill, h, say } from "../dom.js";
-import { brief, doing, duration, isPerson, plural, short } from "../format.js";
+import { brief, doing, duration, isPerson, plural, sessionName, short } from "../format.js";
 import { icon } from "../icons.js";
 import { empty, loading, problem, statusChip, time } from "../parts.js";
 import { callLink, client } from "../site.js";
@@ -113,6 +113,8 @@ export class HistoryPage extends Page {
     /** @type {string | null} */
     this.next = null;
     this.newer = new Set();
+    /** What the sessions that there are go by. @type {Map<string, string>} */
+    this.names = new Map();
     this.timer = 0;
     /** @type {AbortController | null} */
     this.asking = null;
@@ -275,6 +277,11 @@ export class HistoryPage extends Page {
         client.sessions(this.signal),
         client.calls({ limit: 200 }, this.signal),
       ]);
+      this.names = new Map(sessions.map((session) => [session.sessionId, sessionName(session)]));
+      for (const place of this.rows.querySelectorAll(".whose [title]")) {
+        const name = this.names.get(place.getAttribute("title") ?? "");
+        if (name) say(place, name);
+      }
       const names = new Set([
         ...sessions.map(({ sessionId }) => sessionId),
         ...list.calls.map(({ session_id }) => session_id ?? ""),
@@ -282,7 +289,10 @@ export class HistoryPage extends Page {
       const tools = new Set(list.calls.map(({ tool }) => tool));
       fill(
         this.sessions,
-        [...names].filter(Boolean).map((value) => h("option", { value })),
+        [...names].filter(Boolean).map((value) => {
+          const name = this.names.get(value);
+          return h("option", { value }, name === value ? null : name);
+        }),
       );
       fill(
         this.tools,
@@ -321,11 +331,12 @@ export class HistoryPage extends Page {
   /** @param {CallRecord} call */
   row(call) {
     const about = call.error ? short(call.error.split("\n")[0] ?? "", 160) : call.title || brief(call.url);
+    const id = call.session_id ?? "";
     return h(
       "tr",
       { "data-ref": call.ref_id, class: call.status },
       h("td", { class: "when" }, time(call.timestamp, false)),
-      h("td", { class: "whose" }, h("span", { class: "ellipsis", title: call.session_id }, call.session_id ?? "–")),
+      h("td", { class: "whose" }, h("span", { class: "ellipsis", title: id || null }, (this.names.get(id) ?? id) || "–")),
       h(
         "td",
         { class: "what" },
@@ -333,7 +344,7 @@ export class HistoryPage extends Page {
           "a",
           { class: isPerson(call.tool) ? "row-link person" : "row-link mono", href: callLink(call.ref_id) },
           isPerson(call.tool) && icon("person"),
-          doing(call.tool),
+          h("span", { class: "ellipsis", title: call.tool }, doing(call.tool)),
         ),
       ),
       h("td", { class: "how" }, statusChip(call.status)),

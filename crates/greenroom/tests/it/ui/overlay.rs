@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Driven, at, serve};
-use crate::browser_sessions_http::get;
+use crate::browser_sessions_http::{get, raw};
 use crate::rig::browser_permit;
 
 /// Where the window is: left, top, width, height.
@@ -29,14 +29,11 @@ fn assert_near(seen: [f64; 4], wanted: [f64; 4]) {
 }
 
 #[track_caller]
-fn assert_inside(eyes: &mut Driven) {
-    let [x, y, width, height] = place(eyes);
-    let room = eyes.value("[innerWidth, innerHeight]");
-    let is_inside = x >= 0.0
-        && y >= 0.0
-        && x + width <= room[0].as_f64().unwrap()
-        && y + height <= room[1].as_f64().unwrap();
-    assert!(is_inside, "{:?} in {room}", [x, y, width, height]);
+fn wait_until_inside(eyes: &mut Driven) {
+    eyes.wait(
+        "(({ x, y, width, height }) => x >= 0 && y >= 0 && x + width <= innerWidth && y + height <= innerHeight)\
+         (box('.window'))",
+    );
 }
 
 #[test]
@@ -53,7 +50,7 @@ fn the_window_starts_a_browser_and_is_moved_resized_and_put_away() {
     let (_, list) = get(&server, "/api/browser-sessions");
     let started = list["sessions"].as_array().unwrap().iter().find(|one| one["conversationId"] == "demo");
     assert_eq!(started.map(|one| &one["profileId"]), Some(&json!("visitor")), "{list}");
-    assert_inside(&mut eyes);
+    wait_until_inside(&mut eyes);
 
     let [x, y, width, height] = place(&mut eyes);
     drag(&mut eyes, ".title", [-200.0, -150.0]);
@@ -64,7 +61,7 @@ fn the_window_starts_a_browser_and_is_moved_resized_and_put_away() {
     // Never out of reach, whichever way it is pulled.
     for by in [[-5000.0, -5000.0], [5000.0, 5000.0]] {
         drag(&mut eyes, ".title", by);
-        assert_inside(&mut eyes);
+        wait_until_inside(&mut eyes);
         assert_eq!(place(&mut eyes)[2..], large[2..]);
     }
     drag(&mut eyes, ".corner", [-5000.0, -5000.0]);
@@ -93,7 +90,7 @@ fn the_window_starts_a_browser_and_is_moved_resized_and_put_away() {
     eyes.wait("box('.window').width < 600");
     assert_near(place(&mut eyes), normal);
     eyes.resize(500, 500);
-    assert_inside(&mut eyes);
+    wait_until_inside(&mut eyes);
     eyes.resize(1200, 800);
     eyes.wait("text('.word') === 'Live'");
 
@@ -113,4 +110,15 @@ fn the_window_starts_a_browser_and_is_moved_resized_and_put_away() {
     assert_eq!(eyes.value("one('greenroom-preview').getAttribute('session')"), id, "the same as before");
     eyes.click("button", "Take over");
     eyes.wait("one('greenroom-live').dataset.control === 'mine'");
+
+    // Even as small as it gets, it says that the session has ended and has the button for another.
+    drag(&mut eyes, ".corner", [-5000.0, -5000.0]);
+    let path = format!("/api/browser-sessions/{}", id.as_str().unwrap());
+    assert_eq!(raw(&server, "DELETE", &path, b"").0, 204);
+    eyes.wait_for_text(".cover", "This session has ended");
+    let bottom = "((box) => box.y + box.height)";
+    assert!(eyes.has(&format!("{bottom}(box('.cover .primary')) <= {bottom}(box('.stage'))")));
+    eyes.click("button", "Start a new session");
+    eyes.wait("text('.word') === 'Live'");
+    assert_ne!(eyes.value("one('greenroom-preview').getAttribute('session')"), id);
 }

@@ -37,13 +37,25 @@ struct View<'a> {
     path: String,
     /// What holds when all of it is there.
     ready: &'a str,
+    /// A button that is pressed first.
+    press: Option<&'a str>,
+    /// One look tells as much as three.
+    is_extra: bool,
     /// What the page asked for is not there, and the browser's console says that.
     is_missing: bool,
 }
 
 impl<'a> View<'a> {
     fn new(name: &'a str, path: &str, ready: &'a str) -> Self {
-        Self { name, path: path.to_owned(), ready, is_missing: false }
+        Self { name, path: path.to_owned(), ready, press: None, is_extra: false, is_missing: false }
+    }
+
+    fn after(press: &'a str, name: &'a str, path: &str, ready: &'a str) -> Self {
+        Self { press: Some(press), ..Self::new(name, path, ready) }
+    }
+
+    fn extra(self) -> Self {
+        Self { is_extra: true, ..self }
     }
 
     fn missing(name: &'a str, path: &str, ready: &'a str) -> Self {
@@ -70,8 +82,16 @@ fn faults(eyes: &mut Driven, view: &View<'_>, look: Look) -> Vec<String> {
     eyes.go(&view.path);
     // The mock chat has no switch of its own; it is as the system is.
     eyes.value(&format!("(document.documentElement.style.colorScheme = '{}') && null", look.theme));
+    if let Some(button) = view.press {
+        eyes.wait("document.readyState === 'complete'");
+        eyes.click("button", button);
+    }
     eyes.wait(view.ready);
-    eyes.wait("document.getAnimations().every((one) => one.playState !== 'running' || one.effect.getTiming().iterations > 1)");
+    // What fades in has done so; what turns for as long as it is there may go on.
+    eyes.wait(
+        "document.getAnimations().every((one) => one.playState !== 'running' \
+         || one.effect.getTiming().iterations > 1)",
+    );
     let mut faults = Vec::new();
     let width = eyes.number("Math.max(document.documentElement.scrollWidth, document.body.scrollWidth)");
     if width > f64::from(look.width) {
@@ -103,12 +123,18 @@ fn every_view_fits_its_window_and_is_open_to_everybody() {
     let shots = shared_data_dir().with_file_name("ui-shots");
     std::fs::create_dir_all(&shots).unwrap();
     let mut wrong = Vec::new();
+    // The judge itself: a page on which everything is wrong.
+    let bad = "data:text/html,<title>Bad</title><body style='width:3000px'><img src='data:,'>\
+        <script>console.error('boom')</script>";
+    eyes.go(bad);
+    let found = faults(&mut eyes, &View::new("bad", bad, "true"), LOOKS[0]).join(" ");
+    assert!(["pixels wide", "image-alt", "boom"].iter().all(|fault| found.contains(fault)), "{found}");
     let mut look_at = |views: &[View<'_>]| {
         for look in LOOKS {
             eyes.resize(look.width, look.height);
             eyes.go(&views[0].path);
             eyes.value(&format!("localStorage.setItem('greenroom.theme', '\"{}\"')", look.theme));
-            for view in views {
+            for view in views.iter().filter(|view| !view.is_extra || look.name == "dark") {
                 let what = format!("{}-{}", view.name, look.name);
                 let found = faults(&mut eyes, view, look);
                 wrong.extend(found.into_iter().map(|fault| format!("{what}: {fault}")));
@@ -123,9 +149,18 @@ fn every_view_fits_its_window_and_is_open_to_everybody() {
     let nobody = "00000000-0000-4000-8000-000000000000";
     look_at(&[
         View::new("empty", &at(&server, "/"), "isSeen('.welcome') && isSeen('.pool')"),
-        View::new("empty-history", &at(&server, "/history"), "text('main').includes('No call is on record')"),
-        View::missing("unknown-session", &at(&server, "/sessions/nobody"), "text('.word') === 'Stopped'"),
-        View::missing("unknown-call", &at(&server, &format!("/calls/{nobody}")), "isSeen('.problem')"),
+        View::new("empty-history", &at(&server, "/history"), "text('main').includes('No call is on record')")
+            .extra(),
+        View::missing(
+            "unknown-session",
+            &at(&server, "/sessions/nobody"),
+            "text('.cover').includes('There is no such session')",
+        ),
+        View::missing(
+            "unknown-call",
+            &at(&server, &format!("/calls/{nobody}")),
+            "text('main').includes('not on record')",
+        ),
     ]);
 
     let chat = session(&server, "chat-1", &json!({}));
@@ -152,20 +187,35 @@ fn every_view_fits_its_window_and_is_open_to_everybody() {
         at(&server, &format!("/calls/{found}"))
     };
     let clicked = call(&format!("tool=browser_click&session_id={chat}"));
-    let live = "text('.word') === 'Live' && all('.timeline .call').length > 2";
+    let live = "text('.word') === 'Live' && text('h1') === 'chat-1 · p' && all('.timeline .call').length > 2";
     look_at(&[
         View::new(
             "overview",
             &at(&server, "/"),
-            "all('.wall .card').length === 4 && all('greenroom-thumbnail').some((e) => e.hasAttribute('data-has-picture')) && isSeen('.pool')",
+            "all('.wall .card').length === 4 && isSeen('.pool') \
+             && all('greenroom-thumbnail').some((e) => e.hasAttribute('data-has-picture'))",
         ),
+        View::after("Options", "overview-options", &at(&server, "/"), "isSeen('.start-options')").extra(),
+        View::after(
+            "Settings",
+            "session-settings",
+            &at(&server, "/sessions/price-watch"),
+            "isSeen('.settings')",
+        )
+        .extra(),
+        View::new("demo-start", &at(&server, "/demo"), "isSeen('.none')").extra(),
         View::new("session", &at(&server, &format!("/sessions/{chat}")), live),
         View::new("call", &clicked, "isSeen('#panel-result pre')"),
-        View::new("call-snapshot", &format!("{clicked}#snapshot"), "isSeen('#panel-snapshot .line')"),
+        View::new("call-snapshot", &format!("{clicked}#snapshot"), "isSeen('#panel-snapshot .line')").extra(),
         View::new("call-changes", &format!("{clicked}#changes"), "isSeen('#panel-changes .line.added')"),
-        View::new("call-failed", &call("status=error"), "isSeen('.bad-note')"),
-        View::new("call-picture", &call("tool=browser_take_screenshot"), "one('main img')?.naturalWidth > 0"),
-        View::new("history", &at(&server, "/history"), "all('tr[data-ref]').length > 5"),
+        View::new("call-failed", &call("status=error"), "isSeen('.bad-note')").extra(),
+        View::new("call-picture", &call("tool=browser_take_screenshot"), "one('main img')?.naturalWidth > 0")
+            .extra(),
+        View::new(
+            "history",
+            &at(&server, "/history"),
+            "all('tr[data-ref]').length > 5 && text('.whose').includes('chat-1 · p')",
+        ),
         View::new("demo", &at(&server, &format!("/demo?session={chat}")), "text('.word') === 'Live'"),
     ]);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
