@@ -13,6 +13,16 @@ const REST_MS = 50;
 /** Frames that show nothing new are taken no faster than this. */
 const NOTHING_NEW_MS = 100;
 const MAX_HEIGHT = 16384;
+const PACE = {
+  /** Nobody has asked for so long: whoever watches wants a frame now and then, and in between there is no screencast. */
+  unasked: 120,
+  /** While calls go on, frames are this far apart. */
+  besideCalls: 300,
+  /** Calls with less than this between them go on. */
+  betweenCalls: 30,
+  /** A call that takes longer than this waits for something, and is not in the way. */
+  longCall: 1000,
+};
 
 /** @typedef {{captured: number, width: number, height: number}} Head */
 
@@ -22,14 +32,19 @@ const MAX_HEIGHT = 16384;
  * As long as fewer frames than Chromium allows are on their way, nothing is lost: the newest is the state of the page,
  * and every change will come. At the limit changes get lost, so the page is in doubt. One acknowledgement then lets
  * one new frame through, which is how a page that keeps changing is shown at the pace of the one who asks, and costs
- * no more than that. If none comes, the page has come to rest, and its last state is had by starting anew.
+ * no more frames than that. If none comes, the page has come to rest, and its last state is had by starting anew.
+ *
+ * A screencast costs even when it gives no frame, as the page is drawn for it. So there is none while nobody asks for a
+ * frame, and hardly one while an agent's calls go on.
  */
 class Cast {
   /**
    * @param {{quality: number, maxWidth: number}} options
    * @param {(head: Head, jpeg: Buffer) => void} send
+   * @param {typeof PACE} [pace] in milliseconds
    */
-  constructor(options, send) {
+  constructor(options, send, pace = PACE) {
+    this._pace = pace;
     this._options = options;
     this._send = send;
     /** The page to be shown, if there is one. @type {any} */
@@ -56,6 +71,16 @@ class Cast {
     this._given = undefined;
     /** @type {NodeJS.Timeout | undefined} */
     this._timer = undefined;
+    /** Whether there is a screencast of the page that is shown. */
+    this._isOn = false;
+    /** When the last was given. */
+    this._givenAt = -Infinity;
+    /** Calls under way, when the last of them began, and when there was last one. */
+    this._calls = 0;
+    this._callBegan = -Infinity;
+    this._callEnded = -Infinity;
+    /** @type {NodeJS.Timeout | undefined} */
+    this._wake = undefined;
   }
 
   /**
@@ -80,12 +105,58 @@ class Cast {
       this._give();
   }
 
+  /** An agent's call begins. */
+  callBegan() {
+    this._calls += 1;
+    this._callBegan = Date.now();
+    this._reconcile();
+  }
+
+  callEnded() {
+    this._calls -= 1;
+    this._callEnded = Date.now();
+    this._reconcile();
+  }
+
   stop() {
+    clearTimeout(this._wake);
     this.follow(undefined);
   }
 
+  /** Until when calls are in the way of frames. */
+  _inTheWayUntil() {
+    return this._calls > 0 ? this._callBegan + this._pace.longCall : this._callEnded + this._pace.betweenCalls;
+  }
+
+  /** From when on there may be a screencast for who has asked. */
+  _mayRunFrom() {
+    return Math.min(this._givenAt + this._pace.besideCalls, this._inTheWayUntil());
+  }
+
+  _isToRun() {
+    const now = Date.now();
+    if (this._isOwed)
+      return now >= this._mayRunFrom();
+    // One that was given just now is mostly followed by another.
+    return this._isOn && now < this._givenAt + this._pace.unasked && now >= this._inTheWayUntil();
+  }
+
+  /** Looks again when there may be something to do that nothing else tells of. */
+  _lookLater() {
+    clearTimeout(this._wake);
+    const at = this._isOwed ? this._mayRunFrom() : this._givenAt + this._pace.unasked;
+    const wait = at - Date.now();
+    if (this._wanted && wait > 0 && wait < Infinity && (this._isOwed || this._isOn))
+      this._wake = setTimeout(() => this._reconcile(), wait + 1).unref();
+  }
+
+  _isSettled() {
+    return this._wanted === this._page && !this._isDated && (!this._page || this._isOn === this._isToRun());
+  }
+
   _reconcile() {
-    if (this._isBusy || (this._wanted === this._page && !this._isDated))
+    this._lookLater();
+    if (this._isBusy || this._isSettled())
       return;
     this._isBusy = true;
     quietly(this._catchUp(), 'screencast');
@@ -93,10 +164,10 @@ class Cast {
 
   async _catchUp() {
     try {
-      while (this._wanted !== this._page || this._isDated) {
+      while (!this._isSettled()) {
         const page = this._wanted;
         try {
-          await (page === this._page ? this._startAnew() : this._move(page));
+          await (page === this._page ? this._turn() : this._move(page));
         } catch (error) {
           this._lose();
           // Mostly the page has just been closed. Whoever asks next tries again.
@@ -109,6 +180,7 @@ class Cast {
       }
     } finally {
       this._isBusy = false;
+      this._lookLater();
     }
   }
 
@@ -121,16 +193,22 @@ class Cast {
     const session = await page.context().newCDPSession(page);
     session.on('Page.screencastFrame', (/** @type {any} */ frame) => this._take(session, frame));
     this._session = session;
-    await this._begin(session);
+    if (this._isToRun())
+      await this._begin(session);
   }
 
-  async _startAnew() {
+  /** Starts, stops, or starts anew. */
+  async _turn() {
     const session = this._session;
-    // What is still on its way is of no use.
-    this._isPaused = true;
-    await session.send('Page.stopScreencast');
+    if (this._isOn) {
+      // What is still on its way is of no use.
+      this._isPaused = true;
+      await session.send('Page.stopScreencast');
+      this._isOn = false;
+    }
     this._forget();
-    await this._begin(session);
+    if (this._isToRun())
+      await this._begin(session);
   }
 
   /** Shows no page any more. */
@@ -139,12 +217,14 @@ class Cast {
     this._session?.detach().catch(() => {});
     this._session = undefined;
     this._page = undefined;
+    this._isOn = false;
     this._forget();
   }
 
   /** @param {any} session */
   async _begin(session) {
     const { quality, maxWidth } = this._options;
+    this._isOn = true;
     await session.send('Page.startScreencast', { format: 'jpeg', quality, maxWidth, maxHeight: MAX_HEIGHT });
   }
 
@@ -194,8 +274,10 @@ class Cast {
       return;
     }
     this._given = frame.jpeg;
+    this._givenAt = Date.now();
     this._isOwed = false;
     this._send(frame.head, frame.jpeg);
+    this._reconcile();
     if (this._unacknowledged < IN_FLIGHT) {
       while (this._unacknowledged > 0)
         this._acknowledge();
@@ -218,4 +300,4 @@ class Cast {
   }
 }
 
-module.exports = { Cast, IN_FLIGHT };
+module.exports = { Cast, IN_FLIGHT, PACE };

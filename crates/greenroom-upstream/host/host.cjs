@@ -241,6 +241,8 @@ class Seat {
   receive(message) {
     if (message.method === 'tools/call' && message.params?.name === 'browser_close')
       this._closing.add(message.id);
+    if (message.method === 'tools/call')
+      this.live.callBegan(message.id);
     this.transport.onmessage?.(message);
   }
 
@@ -250,6 +252,8 @@ class Seat {
     if (message.id !== undefined && message.method === undefined && this._closing.delete(message.id))
       await this.reset();
     this._host.send(KIND_MCP, this._id, message);
+    if (message.method === undefined)
+      this.live.callEnded(message.id);
     // A tool's answer, in which what it did need not stand.
     if (message.result?.content)
       this.live.lookAgain();

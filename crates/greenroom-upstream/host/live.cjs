@@ -124,6 +124,8 @@ class Live {
     this._dialogs = new Map();
     /** @type {Map<number, InstanceType<typeof Cast>>} */
     this._casts = new Map();
+    /** Calls of the agent that are under way. @type {Set<unknown>} */
+    this._calls = new Set();
     /** @type {NodeJS.Timeout | undefined} */
     this._timer = undefined;
     /** @type {string} */
@@ -145,6 +147,21 @@ class Live {
     });
     for (const page of context.pages())
       this._watch(page);
+  }
+
+  /** @param {unknown} id */
+  callBegan(id) {
+    this._calls.add(id);
+    for (const cast of this._casts.values())
+      cast.callBegan();
+  }
+
+  /** @param {unknown} id */
+  callEnded(id) {
+    if (!this._calls.delete(id))
+      return;
+    for (const cast of this._casts.values())
+      cast.callEnded();
   }
 
   /** A call has been answered: what it changed may have shown in no event. */
@@ -169,6 +186,8 @@ class Live {
   cast(number, quality, maxWidth) {
     const cast = new Cast({ quality, maxWidth }, (head, jpeg) => this._out.frame(number, head, jpeg));
     this._casts.set(number, cast);
+    for (let n = 0; n < this._calls.size; n += 1)
+      cast.callBegan();
     cast.follow(this._tabs().current);
   }
 

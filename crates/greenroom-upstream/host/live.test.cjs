@@ -4,7 +4,7 @@
 const assert = require('node:assert/strict');
 const { EventEmitter, once } = require('node:events');
 const { test } = require('node:test');
-const { Cast, IN_FLIGHT } = require('./cast.cjs');
+const { Cast, IN_FLIGHT, PACE } = require('./cast.cjs');
 const { Live } = require('./live.cjs');
 
 /** Everything that is under way in this process has its turn. */
@@ -149,15 +149,26 @@ class FakeContext extends EventEmitter {
   }
 }
 
-/** A cast of one page that has started, with what it has given. */
-async function started() {
+/** A screencast that nobody asks for goes on, so that tests may take their time. */
+const AT_LEISURE = { ...PACE, unasked: 1e9 };
+
+/**
+ * A cast of one page that has given its first frame, and what it gives after that.
+ * @param {typeof PACE} [pace]
+ */
+async function started(pace = AT_LEISURE) {
   const page = new FakePage();
   /** @type {string[]} */
   const given = [];
-  const cast = new Cast({ quality: 60, maxWidth: 800 }, (_, jpeg) => given.push(jpeg.toString()));
+  const cast = new Cast({ quality: 60, maxWidth: 800 }, (_, jpeg) => given.push(jpeg.toString()), pace);
   cast.follow(page);
+  cast.next();
   await until(() => page.home.sessions[0]?.starts);
-  return { page, given, cast, session: page.home.sessions[0] };
+  const session = page.home.sessions[0];
+  session.draw('first');
+  assert.deepEqual(given.splice(0), ['first']);
+  session.told.length = 0;
+  return { page, given, cast, session };
 }
 
 // ---- casts -----------------------------------------------------------------------------------------------------
@@ -233,6 +244,50 @@ test('a frame equal to the last is not given, and what was asked for stays so', 
   await until(() => session.count('screencastFrameAck') === 2);
   session.draw('other');
   assert.deepEqual(given, ['same', 'other']);
+});
+
+test('while nobody asks there is no screencast, and who asks again gets the page as it is then', async () => {
+  const { cast, given, session } = await started({ ...PACE, unasked: 1 });
+  await until(() => session.count('stopScreencast') === 1);
+  cast.next();
+  await until(() => session.count('startScreencast') === 1);
+  // Nothing has changed, so it is waited for.
+  session.draw('first');
+  assert.deepEqual(given, []);
+  session.draw('second');
+  assert.deepEqual(given, ['second']);
+  await until(() => session.count('stopScreencast') === 2);
+});
+
+test('frames wait for calls, though not for long', async () => {
+  const { cast, given, session } = await started({ ...AT_LEISURE, besideCalls: 60, betweenCalls: 20, longCall: 1e6 });
+  cast.callBegan();
+  cast.next();
+  await until(() => session.count('stopScreencast') === 1);
+  // Another one follows at once.
+  cast.callEnded();
+  cast.callBegan();
+  const asked = Date.now();
+  await until(() => session.count('startScreencast') === 1);
+  session.draw('beside the call');
+  assert.deepEqual(given, ['beside the call']);
+  assert.ok(Date.now() - asked < 1000);
+  cast.next();
+  cast.callEnded();
+  await until(() => session.count('startScreencast') === 2);
+  session.draw('after the call');
+  assert.deepEqual(given, ['beside the call', 'after the call']);
+});
+
+test('a call that takes long is in nobody\'s way', async () => {
+  const { cast, given, session } = await started({ ...AT_LEISURE, besideCalls: 1e6, longCall: 20 });
+  cast.callBegan();
+  cast.next();
+  await until(() => session.count('startScreencast') === 1);
+  session.draw('one');
+  cast.next();
+  session.draw('two');
+  assert.deepEqual(given, ['one', 'two']);
 });
 
 test('a frame that comes after a later one is not given', async () => {
