@@ -195,7 +195,6 @@ fn what_is_wrong_with_a_request_is_said() {
         (json!({ "userAgent": "" }), "userAgent"),
         (json!({ "storageState": "{" }), "storageState"),
         (json!({ "idleTimeoutMs": -5 }), "idleTimeoutMs"),
-        (json!({ "pool": "NONE" }), "DEFAULT"),
         // Only browsers that we launch ourselves can be told how to be.
         (json!({ "viewport": "mobile" }), "DEFAULT"),
     ] {
@@ -207,6 +206,9 @@ fn what_is_wrong_with_a_request_is_said() {
     let (status, body) = with(json!({ "storageState": "work" }));
     assert!(body["message"].as_str().unwrap().contains("JSON"), "{body}");
     assert_eq!(refused((status, body)), is(404, "unknown_state"));
+    let (status, body) = with(json!({ "pool": "NONE" }));
+    assert!(body["message"].as_str().unwrap().contains("DEFAULT"), "{body}");
+    assert_eq!(refused((status, body)), is(404, "unknown_pool"));
     let (status, _, body) = server.client().raw("POST", "/api/browser-sessions", &[], b"{}");
     assert_eq!(refused((status, parsed(&body))), is(415, "unsupported_media_type"));
     assert_eq!(get(&server, "/api/browser-sessions").1, json!({ "sessions": [] }), "nothing was made");
