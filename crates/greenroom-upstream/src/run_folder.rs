@@ -44,11 +44,18 @@ impl Mark {
 
     /// A process that is killed leaves its temporary files.
     pub(crate) fn remove_files(&self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.tmp)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            tracing::debug!(%error, folder = %self.tmp.display(), "could not be removed");
+        // Whoever is about to end may still put something there.
+        for _ in 0..5 {
+            match std::fs::remove_dir_all(&self.tmp) {
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    tracing::debug!(%error, folder = %self.tmp.display(), "could not be removed");
+                    return;
+                }
+                _ => return,
+            }
         }
+        tracing::debug!(folder = %self.tmp.display(), "could not be removed, it is filled again and again");
     }
 }
 
