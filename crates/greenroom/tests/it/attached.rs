@@ -8,7 +8,7 @@ use std::time::Duration;
 use greenroom_testkit::{McpHttp, Site, children_of, process_alive, send_signal, wait_until};
 use serde_json::{Value, json};
 
-use crate::rig::{Server, browser_permit, browser_permits, data_dir_for_both, greenroom};
+use crate::rig::{Server, browser_permit, data_dir_for_both, greenroom};
 use browsers::Chromium;
 
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -71,7 +71,7 @@ fn image(result: &Value) -> String {
 
 #[test]
 fn two_browsers_are_driven_at_once_and_told_apart() {
-    let _permits = browser_permits(2);
+    let _permit = browser_permit();
     let (first, second) = (Chromium::start(), Chromium::start());
     let server = serve(&[&first, &second], &[]);
     let (site, slow) = (Site::start(), Site::start());
@@ -127,7 +127,7 @@ fn two_browsers_are_driven_at_once_and_told_apart() {
 
 #[test]
 fn one_browser_must_not_be_named_one_of_several_must_and_both_come_and_go() {
-    let _permits = browser_permits(2);
+    let _permit = browser_permit();
     let (first, second) = (Chromium::start(), Chromium::start());
     let server = serve(&[&first], &[NEVER]);
     let mut client = connect(&server);
@@ -214,7 +214,7 @@ fn what_a_browser_has_shown_is_on_record() {
 
 #[test]
 fn a_lost_browser_disturbs_no_other_and_is_brought_back_by_hand() {
-    let _permits = browser_permits(2);
+    let _permit = browser_permit();
     let (mut first, second) = (Chromium::start(), Chromium::start());
     let server = serve(&[&first, &second], &[NEVER]);
     let mut client = connect(&server);
@@ -271,7 +271,7 @@ fn a_browser_that_is_back_is_found_without_being_asked_for() {
 
 #[test]
 fn closing_or_killing_greenroom_leaves_the_browsers_and_their_pages() {
-    let _permits = browser_permits(2);
+    let _permit = browser_permit();
     let (first, second) = (Chromium::start(), Chromium::start());
     let site = Site::start();
     let mut shown = Vec::new();

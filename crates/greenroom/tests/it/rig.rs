@@ -172,28 +172,22 @@ impl Drop for Server {
     }
 }
 
-/// At most so many browsers at once: the machine has few cores, and a starved browser tells us nothing.
-pub(crate) struct BrowserPermit(usize);
+/// At most so many tests with a browser at once: the machine has few cores, and a starved browser tells us nothing.
+pub(crate) struct BrowserPermit(());
 
 static BROWSERS: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
 const MOST_BROWSERS: usize = 2;
 
 pub(crate) fn browser_permit() -> BrowserPermit {
-    browser_permits(1)
-}
-
-/// For a test with several browsers of its own.
-pub(crate) fn browser_permits(wanted: usize) -> BrowserPermit {
     let (count, changed) = &BROWSERS;
-    let mut count =
-        changed.wait_while(count.lock().unwrap(), |count| *count + wanted > MOST_BROWSERS).unwrap();
-    *count += wanted;
-    BrowserPermit(wanted)
+    let mut count = changed.wait_while(count.lock().unwrap(), |count| *count >= MOST_BROWSERS).unwrap();
+    *count += 1;
+    BrowserPermit(())
 }
 
 impl Drop for BrowserPermit {
     fn drop(&mut self) {
-        *BROWSERS.0.lock().unwrap() -= self.0;
+        *BROWSERS.0.lock().unwrap() -= 1;
         BROWSERS.1.notify_all();
     }
 }

@@ -4,7 +4,7 @@ use greenroom_testkit::{McpStdio, Site};
 use serde_json::{Value, json};
 
 use super::{Chromium, PATIENCE, connect, fine, meta, refused, serve, wait_for};
-use crate::rig::{Server, browser_permit, browser_permits, data_dir_for_both, greenroom};
+use crate::rig::{Server, browser_permit, data_dir_for_both, greenroom};
 
 #[test]
 fn over_stdio_a_flag_is_all_that_is_needed() {
@@ -49,7 +49,7 @@ fn a_websocket_address_will_do_as_well() {
 
 #[test]
 fn beside_a_pool_a_browser_is_used_by_those_who_name_it() {
-    let _permits = browser_permits(2);
+    let _permit = browser_permit();
     let browser = Chromium::start();
     let variables = [("PW_MCP_PROXY__PW_INSTANCES", "1"), ("PW_MCP_PROXY__PW_IS_DEFAULT", "true")];
     let server = serve(&[&browser], &variables);

@@ -7,7 +7,7 @@ use greenroom_testkit::{Wire, send_signal, wait_until};
 
 use super::{Driven, at, coloured, serve};
 use crate::browser_sessions_http::{PATIENCE, raw, seen};
-use crate::rig::{Server, browser_permit, browser_permits, data_dir, greenroom};
+use crate::rig::{Server, browser_permit, data_dir, greenroom};
 
 /// How long a connection that is lost keeps control.
 const CONTROL_KEPT: Duration = Duration::from_secs(15);
@@ -49,7 +49,7 @@ fn port_of(server: &Server) -> u16 {
 
 #[test]
 fn the_page_is_back_when_the_server_or_the_network_is() {
-    let _permits = browser_permits(2);
+    let _permit = browser_permit();
     let eyes_server = serve(&[]);
     let mut eyes = Driven::new(&eyes_server, "eyes");
     let wire = Wire::start();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Driven, at, coloured, serve};
 use crate::browser_sessions_http::{PATIENCE, get, raw, session};
-use crate::rig::{browser_permits, shared_data_dir};
+use crate::rig::{browser_permit, shared_data_dir};
 
 /// What judges whether everybody can use a page.
 const AXE: &str = "axe-core@4.10.3";
@@ -115,7 +115,7 @@ fn faults(eyes: &mut Driven, view: &View<'_>, look: Look) -> Vec<String> {
 
 #[test]
 fn every_view_fits_its_window_and_is_open_to_everybody() {
-    let _permits = browser_permits(2);
+    let _permit = browser_permit();
     let axe = axe();
     let eyes_server = serve(&[("GREENROOM_INIT_SCRIPT", axe.to_str().unwrap())]);
     let mut eyes = Driven::new(&eyes_server, "eyes");

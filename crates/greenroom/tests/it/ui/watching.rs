@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Driven, at, coloured, serve};
 use crate::browser_sessions_http::{PATIENCE, seen};
-use crate::rig::{Server, browser_permit, browser_permits, data_dir_for_both, greenroom};
+use crate::rig::{Server, browser_permit, data_dir_for_both, greenroom};
 
 fn wait_for_viewers(server: &Server, id: &str, count: u64) {
     wait_until(&format!("{count} who watch"), PATIENCE, || seen(server, id)["viewers"] == count);
@@ -81,7 +81,7 @@ fn nothing_is_captured_for_who_looks_away() {
 
 #[test]
 fn a_chrome_devtools_session_is_seen_by_its_screenshots() {
-    let _permits = browser_permits(2);
+    let _permit = browser_permit();
     let folder = data_dir_for_both();
     let mut command = greenroom(folder.path());
     command.env("GREENROOM_DRIVER", "chrome-devtools").env("GREENROOM_WARM_SESSIONS", "0");
