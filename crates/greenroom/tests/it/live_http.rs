@@ -22,7 +22,11 @@ enum Seen {
 }
 
 /// Somebody who watches over the WebSocket. Pings are answered while it reads.
-struct Watcher(WebSocket<TcpStream>);
+struct Watcher {
+    socket: WebSocket<TcpStream>,
+    /// The last state that was told.
+    state: Value,
+}
 
 impl Watcher {
     fn connect(server: &Server, id: &str, query: &str) -> Self {
@@ -33,13 +37,19 @@ impl Watcher {
         let address = format!("ws://{authority}/api/browser-sessions/{id}/live{query}");
         let (socket, response) = tungstenite::client(address, stream).unwrap();
         assert_eq!(response.status(), 101);
-        Self(socket)
+        Self { socket, state: Value::Null }
     }
 
     fn next(&mut self) -> Seen {
         loop {
-            match self.0.read().unwrap() {
-                Message::Text(text) => return Seen::Told(serde_json::from_str(&text).unwrap()),
+            match self.socket.read().unwrap() {
+                Message::Text(text) => {
+                    let told: Value = serde_json::from_str(&text).unwrap();
+                    if told["type"] == "state" {
+                        self.state = told.clone();
+                    }
+                    return Seen::Told(told);
+                }
                 Message::Binary(bytes) => return Seen::Picture(bytes.to_vec()),
                 Message::Close(frame) => return Seen::Closed(frame.map(|frame| frame.code.into())),
                 Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
@@ -58,7 +68,11 @@ impl Watcher {
         }
     }
 
+    /// The state of which this holds. It may have been told before an answer that was waited for.
     fn state(&mut self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+        if !self.state.is_null() && is_it(&self.state) {
+            return self.state.clone();
+        }
         self.find(what, |told| told["type"] == "state" && is_it(told))
     }
 
@@ -79,7 +93,7 @@ impl Watcher {
     }
 
     fn send(&mut self, message: &Value) {
-        self.0.send(Message::text(message.to_string())).unwrap();
+        self.socket.send(Message::text(message.to_string())).unwrap();
     }
 
     /// Asks for something and gives the answer.
@@ -360,7 +374,7 @@ fn what_is_wrong_with_a_message_is_said_and_the_connection_stays() {
         (r#"{"type":"click","id":"a","x":1}"#, Some(json!("a"))),
         (r#"{"type":"move","x":1,"y":1,"z":1,"id":1.5}"#, Some(json!(1.5))),
     ] {
-        person.0.send(Message::text(message)).unwrap();
+        person.socket.send(Message::text(message)).unwrap();
         let error = person.find("an error", |told| told["type"] == "error");
         assert_eq!(
             (error.get("id"), &error["error"]),
@@ -368,7 +382,7 @@ fn what_is_wrong_with_a_message_is_said_and_the_connection_stays() {
             "{error}"
         );
     }
-    person.0.send(Message::binary(vec![1, 2, 3])).unwrap();
+    person.socket.send(Message::binary(vec![1, 2, 3])).unwrap();
     person.find("an error", |told| told["type"] == "error");
     // This kind of browser has no place for a hand.
     let refused = person.ask(json!({ "type": "click", "x": 1, "y": 1 }));
@@ -377,7 +391,7 @@ fn what_is_wrong_with_a_message_is_said_and_the_connection_stays() {
     person.send(&json!({ "type": "back" }));
     assert!(person.find("an error", |told| told["type"] == "error").get("id").is_none());
     person.done(json!({ "type": "take" }));
-    person.0.send(Message::text("x".repeat(70_000))).unwrap();
+    person.socket.send(Message::text("x".repeat(70_000))).unwrap();
     assert_eq!(person.closed(), Some(1009));
 }
 
