@@ -145,11 +145,12 @@ export interface AttachedBrowser {
   index: number;
   name?: string | null;
   state: string;
-  endpoint?: string;
-  url?: string;
-  title?: string;
-  error?: string | null;
-  tags?: string[];
+  /** Where it is attached. */
+  url: string;
+  tags: string[];
+  page_url: string | null;
+  page_title: string | null;
+  last_error: string | null;
 }
 
 /** What a viewer gets: JPEG quality, width in pixels at most, milliseconds between frames at least. */

@@ -322,7 +322,7 @@ export class OverviewPage extends Page {
         "ul",
         { class: "panel instances browsers" },
         browsers.map((browser) => {
-          const error = browser.error ?? null;
+          const error = browser.last_error;
           const state =
             browser.state === "connected"
               ? "live"
@@ -342,8 +342,8 @@ export class OverviewPage extends Page {
                 `${browser.index} · ${browser.name || "unnamed"}`,
                 h("span", { class: "quiet" }, ` ${browser.state}`),
               ),
-              browser.title && h("span", { class: "ellipsis" }, browser.title),
-              h("span", { class: "quiet mono ellipsis" }, brief(browser.url) || browser.endpoint || ""),
+              browser.page_title && h("span", { class: "ellipsis" }, browser.page_title),
+              h("span", { class: "quiet mono ellipsis" }, browser.page_url ? brief(browser.page_url) : browser.url),
               error && state === "error" && h("span", { class: "bad" }, error),
             ),
           );

@@ -60,7 +60,7 @@ pub(in crate::http) enum Asked {
         #[serde(default)]
         #[schema(value_type = String)]
         button: Button,
-        /// 2 for a double click.
+        /// Which of a series it is: a double click is one with 1, and then one with 2.
         #[serde(default = "once")]
         #[schema(minimum = 1, maximum = 3)]
         count: u32,
